@@ -89,10 +89,10 @@ const struct option_row image_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = FIELD(ceph_fence),
 		.arg = "ADDRESS",
-		.help = "client of Ceph whose place as the image's only writer this server takes",
+		.help = "lost server (a client of Ceph) to fence, whose lock this server takes",
 	},
 	{IMAGE_OPTION_CLUSTER_TIMEOUT, .field = FIELD(cluster_timeout),
-	 .help = "longest wait of a request for the Ceph cluster; 0 means for ever"},
+	 .help = "longest wait of a request for the Ceph cluster; 0 means no limit"},
 	{.name = NULL},
 };
 

@@ -445,7 +445,7 @@ const struct option_row server_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = SERVER(tls_priority),
 		.arg = "STRING",
-		.help = "protocols and ciphers, as GnuTLS writes them",
+		.help = "protocols and ciphers, in GnuTLS's form",
 	},
 	{
 		.name = "tls-kernel",
@@ -566,7 +566,7 @@ const struct option_row server_option_rows[] = {
 		.type = OPTION_LIST,
 		.field = SERVER(sandbox_path),
 		.arg = "DIR",
-		.help = "a directory in which images and snapshots may also be, later",
+		.help = "directory that the server may open later, for images and snapshots",
 	},
 	{
 		.name = "log",
@@ -609,14 +609,14 @@ const struct option_row limit_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = LIMIT(LIMIT_CLIENT, rates[LIMIT_IOPS]),
 		.arg = "LIMIT",
-		.help = "the same for each client of the export by itself (default: no limit)",
+		.help = "operations per second of each client (default: no limit)",
 	},
 	{
 		.name = "client-bandwidth-limit",
 		.type = OPTION_STRING,
 		.field = LIMIT(LIMIT_CLIENT, rates[LIMIT_BANDWIDTH]),
 		.arg = "LIMIT",
-		.help = "the same for each client of the export by itself (default: no limit)",
+		.help = "bytes per second of each client (default: no limit)",
 	},
 	{
 		.name = "client-connections-limit",

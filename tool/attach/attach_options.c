@@ -11,9 +11,9 @@ static const char *const sector_sizes[] = {"512", "1024", "2048", "4096", NULL};
 
 const struct option_row attach_option_rows[] = {
 	OPTION_SWITCH("find", 'f', FIELD(find),
-		      "take a free device (as is done if no DEVICE is named)"),
+		      "take a free device (the default if no DEVICE is named)"),
 	OPTION_SWITCH("show", 0, FIELD(show),
-		      "print the name of the device (as is done if no DEVICE is named)"),
+		      "print the name of the device (the default if no DEVICE is named)"),
 	OPTION_SWITCH("read-only", 'r', FIELD(read_only), "make the device read-only"),
 	{IMAGE_OPTION_OFFSET, .letter = 'o', .field = FIELD(offset),
 	 .help = "start the device SIZE bytes into the image"},
@@ -25,7 +25,7 @@ const struct option_row attach_option_rows[] = {
 	OPTION_SWITCH("partscan", 'P', FIELD(partscan),
 		      "make sure that partitions appear; fail if the nbd driver allows none"),
 	OPTION_SWITCH("nooverlap", 'L', FIELD(nooverlap),
-		      "use the device that is attached to this image already, if there is one"),
+		      "use the device that this image is attached to already, if any"),
 	OPTION_SWITCH("force", 0, FIELD(force),
 		      "attach the image even if this machine uses it in another way"),
 	{IMAGE_OPTION_DIRECT_IO, .field = FIELD(direct_io), .alone = "on",
@@ -60,9 +60,8 @@ const struct option_row attach_option_rows[] = {
 		.arg = "SECONDS",
 		.help = "how long requests wait for a dead server to return before they fail",
 	},
-	OPTION_SWITCH(
-		"fenced", 0, FIELD(fenced),
-		"nbd://a,b/ only: a lost server writes nothing any more when the next one serves"),
+	OPTION_SWITCH("fenced", 0, FIELD(fenced),
+		      "several servers only: a lost server is fenced before the next one answers"),
 	{
 		.name = "server",
 		.type = OPTION_CHOICE,
@@ -110,7 +109,7 @@ const struct option_row attach_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = FIELD(tls.certificates),
 		.arg = "DIRECTORY",
-		.help = "nbds:// only: ca-cert.pem, which the server's certificate is checked by, and ours",
+		.help = "nbds:// only: ca-cert.pem, which verifies the server, and our certificate",
 	},
 	{
 		.name = "tls-psk",
@@ -141,7 +140,7 @@ const struct option_row attach_option_rows[] = {
 	{IMAGE_OPTION_CEPH_KEYRING, .field = FIELD(ceph_keyring),
 	 .help = "rbd: only: file with that user's key (default: as Ceph's configuration says)"},
 	{IMAGE_OPTION_CLUSTER_TIMEOUT, .field = FIELD(cluster_timeout),
-	 .help = "rbd: only: longest wait of a request for the cluster; 0 means for ever"},
+	 .help = "rbd: only: longest wait of a request for the cluster; 0 means no limit"},
 	{
 		.name = "swap",
 		.type = OPTION_CHOICE,

@@ -20,7 +20,7 @@ const struct verb verb_adopt = {
 	.help = "start a new guard for a device whose guard was killed",
 	.synopsis = "DEVICE",
 	.summary =
-		"Starts a new guard, and for an image a new server, for a device whose guard was killed, while it is in use.",
+		"Starts a new guard for a device in use whose guard was killed. For an image, it also starts a new server.",
 	.least = 1,
 	.most = 1,
 	.run = run_adopt,

@@ -329,7 +329,7 @@ const struct verb verb_attach = {
 	.help = "make a block device of an image or an NBD export",
 	.synopsis = "[OPTION]... IMAGE|URI [DEVICE]",
 	.summary =
-		"Makes a block device /dev/nbdN of an image file, a block device, an image in Ceph, or the export of an NBD server.",
+		"Makes a block device /dev/nbdN of an image (a file, a block device, or an image in Ceph), or of the export of an NBD server.",
 	.rows = attach_option_rows,
 	.least = 1,
 	.most = 2,

@@ -446,7 +446,7 @@ static const struct option_row backup_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = offsetof(struct backup_options, next_bitmap),
 		.arg = "NAME",
-		.help = "--incremental: the target belongs to this one from then on",
+		.help = "--incremental: the checkpoint that the target belongs to afterwards",
 	},
 	{
 		.name = "format",
@@ -462,7 +462,7 @@ static const struct option_row backup_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = offsetof(struct backup_options, state),
 		.arg = "FILE",
-		.help = "where to keep what the target is a copy of",
+		.help = "file that says what the target is a copy of",
 	},
 	{
 		.name = "export",
@@ -484,7 +484,7 @@ static const struct option_row backup_option_rows[] = {
 	OPTION_SWITCH("verify", 0, offsetof(struct backup_options, verify),
 		      "read all that was copied again, and compare"),
 	OPTION_SWITCH("force", 0, offsetof(struct backup_options, copy.force),
-		      "replace a file that is something else"),
+		      "replace a file that is no backup of this source"),
 	COPY_OPTION_ROWS(struct backup_options, copy),
 	{.name = NULL},
 };
@@ -640,9 +640,9 @@ const struct verb verb_backup = {
 	.help = "copy a device or export, or what has changed in it",
 	.synopsis = "[OPTION]... SOURCE TARGET",
 	.summary =
-		"Copies SOURCE, all of it or what has changed, to TARGET: a file, a URI, or, with\n"
-		"--format=delta, a directory.  SOURCE is a DEVICE of nbdloop, or the control SOCKET\n"
-		"of an nbdloopd, which are copied as they are now; or the URI of an export.",
+		"Copies SOURCE to TARGET: all of it, or what has changed. SOURCE is a DEVICE of nbdloop or the "
+		"control SOCKET of an nbdloopd, as they are now, or the URI of an export. TARGET is a file, the "
+		"URI of an export, or, with --format=delta, a directory.",
 	.rows = backup_option_rows,
 	.least = 2,
 	.most = 2,

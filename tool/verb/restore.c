@@ -23,10 +23,10 @@ static const struct option_row restore_option_rows[] = {
 		.type = OPTION_STRING,
 		.field = offsetof(struct restore_options, until),
 		.arg = "N",
-		.help = "of a directory: the last increment that is wanted (default: all)",
+		.help = "of a directory: the number of the last increment (default: all)",
 	},
 	OPTION_SWITCH("force", 0, offsetof(struct restore_options, copy.force),
-		      "replace a file that is there"),
+		      "replace an existing file"),
 	COPY_OPTION_ROWS(struct restore_options, copy),
 	{.name = NULL},
 };
@@ -73,8 +73,8 @@ const struct verb verb_restore = {
 	.help = "make an image of backups",
 	.synopsis = "[OPTION]... SOURCE TARGET",
 	.summary =
-		"Makes an image, TARGET, of the backups in SOURCE: a directory of deltas, or a raw\n"
-		"backup.  TARGET is a file, or the URI of an export.",
+		"Makes an image, TARGET, of the backups in SOURCE: a directory of deltas, or a raw backup. TARGET "
+		"is a file, or the URI of an export.",
 	.rows = restore_option_rows,
 	.least = 2,
 	.most = 2,

@@ -25,7 +25,7 @@ static const struct option_row snapshot_option_rows[] = {
 		.help = "begin the checkpoint NAME at the same moment",
 	},
 	OPTION_SWITCH("all", 'a', offsetof(struct snapshot_verb_options, all),
-		      "of each export of the server, at one moment, as EXPORT@NEW"),
+		      "copy each export of the server at one moment, as EXPORT@NEW"),
 	SNAPSHOT_OPTION_ROWS(struct snapshot_verb_options, how),
 	{
 		.name = "expire",
@@ -134,8 +134,8 @@ const struct verb verb_snapshot = {
 	.help = "make a read-only export of what a device holds now",
 	.synopsis = "[OPTION]... DEVICE|SOCKET NEW [EXPORT]",
 	.summary =
-		"Makes the export NEW of what a device, or an export of an nbdloopd with this control "
-		"socket, holds at this moment; prints its URI if it is a device's.",
+		"Makes a read-only export, NEW, of what a device holds at this moment, or an export of the "
+		"nbdloopd with this control socket. Prints the URI of a device's snapshot.",
 	.rows = snapshot_option_rows,
 	.least = 2,
 	.most = 3,
