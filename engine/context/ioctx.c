@@ -204,18 +204,6 @@ ioctx_collect(struct ioctx *ctx)
 		helpers_collect(&ctx->helpers);
 }
 
-static struct io *
-ioctx_pop(struct ioctx *ctx)
-{
-	struct io *io = ctx->waiting;
-
-	ctx->waiting = io->next;
-	if (!ctx->waiting)
-		ctx->waiting_tail = &ctx->waiting;
-	io->waiting = false;
-	return io;
-}
-
 /* Whether another chunk of the io may be issued while `chunk`, the last one issued, is in flight.
  * Only the result of fallocate() shows whether the rest must be written instead. */
 static bool
@@ -321,7 +309,11 @@ ioctx_issue(struct ioctx *ctx)
 			issued = 0;
 		}
 		/* Only now: an io that is in no list must not be settled by the backend. */
-		io = ioctx_pop(ctx);
+		io = ctx->waiting;
+		ctx->waiting = io->next;
+		if (!ctx->waiting)
+			ctx->waiting_tail = &ctx->waiting;
+		io->waiting = false;
 		issued += ioctx_handover_share(io);
 		ioctx_issue_one(ctx, io);
 	}

@@ -198,18 +198,6 @@ pool_wait(struct pool *pool)
 	return ctx;
 }
 
-/* Makes this thread the owner of the context, which it will get the next time, and disowns the one
- * that it owned before. */
-static void
-pool_adopt(struct pool *pool, struct ioctx *ctx)
-{
-	if (warm.ctx)
-		pool_disown(&warm);
-	warm = (struct warm){pool->id, ctx};
-	atomic_store(&ctx->owned, true);
-	pthread_setspecific(thread_end, &warm);
-}
-
 int
 pool_reserve(struct image *image)
 {
@@ -273,8 +261,14 @@ pool_take(struct image *image)
 	ctx = pool_find_free(pool, true);
 	if (!ctx)
 		ctx = pool_add(pool, image);
-	if (ctx && warm.pool_id != pool->id)
-		pool_adopt(pool, ctx);
+	/* This thread gets the context the next time, too, and disowns the one that it owned. */
+	if (ctx && warm.pool_id != pool->id) {
+		if (warm.ctx)
+			pool_disown(&warm);
+		warm = (struct warm){pool->id, ctx};
+		atomic_store(&ctx->owned, true);
+		pthread_setspecific(thread_end, &warm);
+	}
 	if (!ctx)
 		ctx = pool_wait(pool);
 	pthread_mutex_unlock(&pool->mutex);

@@ -233,18 +233,6 @@ snapshots_make_own(const struct snapshot_order orders[], struct preparation prep
 	return r;
 }
 
-/* Clones the file, or begins the copy. */
-static void
-snapshot_begin(struct image *image, struct preparation *prepared)
-{
-	if (prepared->own)
-		return;
-	prepared->cloned =
-		prepared->clone >= 0 && ioctl(prepared->clone, FICLONE, image->backing.fd) == 0;
-	if (!prepared->cloned)
-		copy_image_begin(prepared->copy, image);
-}
-
 static int
 snapshots_pass_moment(const struct snapshot_order orders[], struct preparation prepared[],
 		      size_t count, const struct snapshot_wish *wish, char **error)
@@ -274,8 +262,14 @@ snapshots_pass_moment(const struct snapshot_order orders[], struct preparation p
 		r = wish->make_first(wish->data, end, error);
 	if (r == 0)
 		r = snapshots_make_own(orders, prepared, count, end, error);
-	for (size_t i = 0; r == 0 && i < count; i++)
-		snapshot_begin(images[i], &prepared[i]);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		struct preparation *one = &prepared[i];
+
+		one->cloned = !one->own && one->clone >= 0 &&
+			      ioctl(one->clone, FICLONE, images[i]->backing.fd) == 0;
+		if (!one->own && !one->cloned)
+			copy_image_begin(one->copy, images[i]);
+	}
 	if (r == 0 && wish->at_moment)
 		wish->at_moment(wish->data);
 	freeze_end(&freeze);

@@ -66,17 +66,6 @@ psk_parse_line(struct psk_user *user, const char *line, size_t length)
 }
 
 static bool
-is_twice(const struct psk_file *file)
-{
-	const struct psk_user *last = &file->users[file->count - 1];
-
-	for (const struct psk_user *user = file->users; user < last; user++)
-		if (strcmp(user->name, last->name) == 0)
-			return true;
-	return false;
-}
-
-static bool
 is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r';
@@ -119,6 +108,7 @@ is_hex_user(const char *line, size_t length)
 static const char *
 psk_take_line(struct psk_file *file, const char *line, size_t length)
 {
+	struct psk_user *last;
 	const char *wrong;
 
 	if (length > 0 && line[0] == '#')
@@ -128,8 +118,12 @@ psk_take_line(struct psk_file *file, const char *line, size_t length)
 			       : NULL;
 	if (length == 0)
 		return NULL;
-	wrong = psk_parse_line(&file->users[file->count++], line, length);
-	return !wrong && is_twice(file) ? "a line before has this user, too" : wrong;
+	last = &file->users[file->count++];
+	wrong = psk_parse_line(last, line, length);
+	for (const struct psk_user *user = file->users; !wrong && user < last; user++)
+		if (strcmp(user->name, last->name) == 0)
+			wrong = "a line before has this user, too";
+	return wrong;
 }
 
 static int

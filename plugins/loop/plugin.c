@@ -244,19 +244,6 @@ loop_get_ready(void)
 	return 0;
 }
 
-/* Returns the size of the buffers of all contexts, in bytes, for swap=on; 0 with dir=, where the
- * number of open images is not known. */
-static uint64_t
-swap_memory(void)
-{
-	struct export *only = exports_get(NULL);
-	uint64_t memory = only ? config.image.contexts * image_context_memory(only->image) : 0;
-
-	if (only)
-		exports_put(only);
-	return memory;
-}
-
 static int
 loop_after_fork(void)
 {
@@ -267,7 +254,14 @@ loop_after_fork(void)
 	if (r < 0)
 		return r;
 	if (config.swap) {
-		if (reclaim_lock_memory(SWAP_HEAP, swap_memory(), config.image.force == TRISTATE_ON,
+		/* NULL with dir=, where the number of open images is not known. */
+		struct export *only = exports_get(NULL);
+		uint64_t memory =
+			only ? config.image.contexts * image_context_memory(only->image) : 0;
+
+		if (only)
+			exports_put(only);
+		if (reclaim_lock_memory(SWAP_HEAP, memory, config.image.force == TRISTATE_ON,
 					way_out, &error) < 0) {
 			nbdkit_error("swap=on: %s", error ? error : "out of memory");
 			return -1;

@@ -245,24 +245,21 @@ exports_put(struct export *e)
 		free_export_image(e);
 }
 
-/* With file=, the name does not matter. */
-static struct export *
-join_only_file(void)
-{
-	pthread_mutex_lock(&mutex);
-	images->references++;
-	pthread_mutex_unlock(&mutex);
-	return images;
-}
-
 struct export *
 exports_join(const char *name, bool writable)
 {
-	struct export *e =
-		exports_are_files_of_directory() ? join_file_of_directory(name) : join_only_file();
 	char *CLEANUP_FREE error = NULL;
+	struct export *e;
 	int r;
 
+	if (exports_are_files_of_directory()) {
+		e = join_file_of_directory(name);
+	} else {
+		pthread_mutex_lock(&mutex);
+		e = images;
+		e->references++;
+		pthread_mutex_unlock(&mutex);
+	}
 	if (!e)
 		return NULL;
 	r = image_lock(e->image, writable && image_writable(e->image), &error);

@@ -267,18 +267,6 @@ parse_rule(struct rule *rule, char *text, char **error)
 	return kind->parse ? kind->parse(rule, text + length + 1, error) : 0;
 }
 
-static void
-rule_fini(struct rule *rule)
-{
-	switch (rule->fact) {
-	case RULE_PSK:
-	case RULE_CN:
-	case RULE_DN:
-	case RULE_SAN: free(rule->name); break;
-	default: break;
-	}
-}
-
 static bool
 has_alt_name(const struct identity *identity, const char *wanted)
 {
@@ -394,8 +382,15 @@ rules_parse(struct rules *rules, const char *option, const char *text, char **er
 void
 rules_fini(struct rules *rules)
 {
-	for (size_t i = 0; i < rules->count; i++)
-		rule_fini(&rules->list[i]);
+	for (size_t i = 0; i < rules->count; i++) {
+		switch (rules->list[i].fact) {
+		case RULE_PSK:
+		case RULE_CN:
+		case RULE_DN:
+		case RULE_SAN: free(rules->list[i].name); break;
+		default: break;
+		}
+	}
 	free(rules->list);
 	*rules = (struct rules){0};
 }

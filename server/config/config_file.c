@@ -27,18 +27,6 @@ config_trim(char *text)
 	return text;
 }
 
-/* The name of a section, "export a name" of "[export a name]"; NULL: this is none. */
-static char *
-section_name(char *text)
-{
-	size_t length = strlen(text);
-
-	if (length < 2 || text[length - 1] != ']')
-		return NULL;
-	text[length - 1] = '\0';
-	return config_trim(text + 1);
-}
-
 static int
 config_take_line(struct config_file *file, char *text, unsigned int number, char **error)
 {
@@ -50,11 +38,14 @@ config_take_line(struct config_file *file, char *text, unsigned int number, char
 		return 0;
 	*line = (struct config_line){.number = number};
 	if (text[0] == '[') {
-		line->name = section_name(text);
-		if (!line->name)
+		size_t length = strlen(text);
+
+		if (text[length - 1] != ']')
 			return error_set(error, -EINVAL,
 					 "%s:%u: a section is [server] or [export NAME]",
 					 file->path, line->number);
+		text[length - 1] = '\0';
+		line->name = config_trim(text + 1);
 		file->count++;
 		return 0;
 	}

@@ -171,19 +171,12 @@ conn_run_take(struct conn *conn, size_t length)
 	dispatch_run(conn);
 }
 
-/* Whether the connection can take more. */
-static bool
-conn_run_takes(const struct conn *conn)
-{
-	return !transport_receives(&conn->transport) && !conn_is_closing(conn) && !conn->paused &&
-	       !(conn->negotiation && negotiation_waits(conn));
-}
-
 /* Takes what the transport has at once, as TLS may, and receives more. */
 static void
 conn_run_receive(struct conn *conn)
 {
-	while (conn_run_takes(conn)) {
+	while (!transport_receives(&conn->transport) && !conn_is_closing(conn) && !conn->paused &&
+	       !(conn->negotiation && negotiation_waits(conn))) {
 		size_t size;
 		bool all;
 		void *to = intake_room(&conn->intake, &size, &all);

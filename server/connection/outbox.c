@@ -20,24 +20,18 @@ outbox_traffic_op(uint16_t type)
 	return type < sizeof(ops) ? ops[type] : TRAFFIC_OTHER;
 }
 
-/* Each request that is answered comes by here, once: merged, a hole, refused or failed. */
-static inline void
-outbox_count(const struct request *request)
+void
+outbox_add(struct outbox *outbox, struct request *request)
 {
 	struct traffic *traffic = request->queue->traffic;
 	unsigned int op = outbox_traffic_op(request->nbd.type);
 
+	/* Each request that is answered comes by here, once: merged, a hole, refused or failed. */
 	traffic_count(traffic, op, request_now(request->queue->pool) - request->begun);
 	if (request->result < 0)
 		traffic_add(&traffic->errors[op], 1);
 	else
 		traffic_add(&traffic->bytes[op], request->nbd.length);
-}
-
-void
-outbox_add(struct outbox *outbox, struct request *request)
-{
-	outbox_count(request);
 	request_list_add(&outbox->ready, request);
 }
 
@@ -121,23 +115,17 @@ outbox_send(struct outbox *outbox, struct transport *transport)
 	transport_send(transport, outbox->parts, parts);
 }
 
-static void
-outbox_drop(struct outbox *outbox)
-{
-	while (outbox->ready.first) {
-		struct request *request = outbox->ready.first;
-
-		outbox->ready.first = request->next;
-		request_finish(request);
-	}
-	request_list_init(&outbox->ready);
-}
-
 void
 outbox_work(struct outbox *outbox, struct transport *transport)
 {
 	if (transport->lost || outbox->unheard) {
-		outbox_drop(outbox);
+		while (outbox->ready.first) {
+			struct request *request = outbox->ready.first;
+
+			outbox->ready.first = request->next;
+			request_finish(request);
+		}
+		request_list_init(&outbox->ready);
 		/* They could not be encrypted. */
 		if (!transport_sends(transport))
 			outbox_sent(outbox, transport);

@@ -193,14 +193,6 @@ throttle_waits(struct conn *conn)
 	return false;
 }
 
-/* What the request that is not admitted yet may keep of this share. */
-static uint64_t
-throttle_worth_keeping(const struct conn_throttle *throttle, enum limit_kind kind,
-		       unsigned int write)
-{
-	return throttle->waits && throttle->write == write ? throttle->cost[kind] : 0;
-}
-
 /* Leaves the present budgets of that scope for those of `next`, or NULL. */
 static void
 throttle_change_budgets(struct conn *conn, enum limit_scope scope, struct limiter *next)
@@ -210,12 +202,15 @@ throttle_change_budgets(struct conn *conn, enum limit_scope scope, struct limite
 	for (unsigned int kind = 0; throttle->limiters[scope] && kind < LIMIT_KINDS; kind++) {
 		for (unsigned int write = 0; write < 2; write++) {
 			struct budget *budget = throttle_budget(conn, scope, kind, write);
+			/* What the request that is not admitted yet may keep of this share. */
+			const uint64_t kept = throttle->waits && throttle->write == write
+						      ? throttle->cost[kind]
+						      : 0;
 
 			if (budget)
 				budget_change(budget,
 					      next ? limiter_budget(next, kind, write) : NULL,
-					      &throttle->shares[scope][kind][write],
-					      throttle_worth_keeping(throttle, kind, write));
+					      &throttle->shares[scope][kind][write], kept);
 		}
 	}
 	limiter_release(throttle->limiters[scope]);

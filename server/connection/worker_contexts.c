@@ -145,23 +145,12 @@ worker_forget(struct worker *worker, struct offer *offer)
 	loop_cancel(worker->loop, &context->event);
 }
 
-static void
-worker_contexts_forget_busy(const struct worker_context *context)
-{
-	struct worker_context **link = &context->worker->busy;
-
-	while (*link && *link != context)
-		link = &(*link)->next_busy;
-	if (*link)
-		*link = context->next_busy;
-}
-
 void
 worker_contexts_free_leaving(struct worker *worker)
 {
 	worker->leaving = false;
 	for (struct worker_context **at = &worker->contexts; *at;) {
-		struct worker_context *context = *at;
+		struct worker_context *context = *at, **link;
 
 		if (!context->leaving || context->event.active) {
 			worker->leaving = worker->leaving || context->leaving;
@@ -169,7 +158,11 @@ worker_contexts_free_leaving(struct worker *worker)
 			continue;
 		}
 		*at = context->next;
-		worker_contexts_forget_busy(context);
+		link = &worker->busy;
+		while (*link && *link != context)
+			link = &(*link)->next_busy;
+		if (*link)
+			*link = context->next_busy;
 		pool_unhost(context->offer->export->image, context->ctx);
 		worker->config->forgotten(worker->config->exports, context->offer);
 		free(context);

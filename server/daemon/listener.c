@@ -171,16 +171,6 @@ peer_prepare_unix(int fd, char peer[PEER_MAX])
 		snprintf(peer, PEER_MAX, "unix");
 }
 
-static void
-peer_prepare_tcp(int fd)
-{
-	listener_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-	listener_set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE);
-	listener_set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL);
-	listener_set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
-	listener_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-}
-
 void
 peer_prepare(int fd, char peer[PEER_MAX])
 {
@@ -195,7 +185,11 @@ peer_prepare(int fd, char peer[PEER_MAX])
 		peer_prepare_unix(fd, peer);
 		return;
 	}
-	peer_prepare_tcp(fd);
+	listener_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	listener_set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE);
+	listener_set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL);
+	listener_set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
+	listener_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	socket_address_text(&address, length, peer, PEER_MAX);
 }
 

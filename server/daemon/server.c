@@ -127,18 +127,6 @@ server_log_failure(int r, const char *error)
 	return r;
 }
 
-/* Each connection takes a descriptor. */
-static void
-server_raise_file_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* Leaves a signal alone that the parent blocked: it is meant for other processes of the group. */
 static int
 server_take_unblocked(int *signals)
@@ -425,9 +413,14 @@ static int
 server_start(struct server *server)
 {
 	char *CLEANUP_FREE error = NULL;
+	struct rlimit files;
 	int r;
 
-	server_raise_file_limit();
+	/* Each connection takes a descriptor. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
 	/* The memory of a large allocation goes back to the system when it is freed. malloc() would
 	 * keep all memory below the last piece in use: the buffers into which connections received,
 	 * which are as large. With --swap, the server keeps all memory (common/reclaim.c). */

@@ -45,19 +45,6 @@ find_name(struct user *user, const char *name)
 	return user->name ? 0 : -ENOMEM;
 }
 
-static int
-find_group(struct user *user, const char *name)
-{
-	const struct group *entry = getgrnam(name);
-
-	user->only_group = true;
-	if (entry)
-		user->gid = entry->gr_gid;
-	else if (!read_number(name, &user->gid))
-		return -ENOENT;
-	return 0;
-}
-
 int
 user_find(struct user *user, const char *text, char **error)
 {
@@ -76,10 +63,15 @@ user_find(struct user *user, const char *text, char **error)
 		return error_set(error, r, "--user=%s: there is no such user", text);
 	if (r < 0)
 		return r;
-	if (group)
-		r = find_group(user, group);
-	if (r == -ENOENT)
-		return error_set(error, r, "--user=%s: there is no such group", text);
+	if (group) {
+		const struct group *entry = getgrnam(group);
+
+		user->only_group = true;
+		if (entry)
+			user->gid = entry->gr_gid;
+		else if (!read_number(group, &user->gid))
+			return error_set(error, -ENOENT, "--user=%s: there is no such group", text);
+	}
 	/* A group of the same number may belong to anybody. */
 	if (!group && !user->name)
 		return error_set(

@@ -67,25 +67,18 @@ disconnection_of_snapshots(struct worker *worker, void *data)
 	}
 }
 
-/* mutex held. */
-static bool
-disconnection_is_due(const struct exports *exports)
-{
-	const struct offer *offer = exports->retired;
-
-	while (offer && (!offer->export->ended ||
-			 atomic_load_explicit(&offer->connections, memory_order_relaxed) == 0))
-		offer = offer->next;
-	return offer != NULL;
-}
-
 void
 exports_end_snapshots(struct exports *exports)
 {
+	const struct offer *offer;
 	bool wanted;
 
 	pthread_mutex_lock(&exports->mutex);
-	wanted = disconnection_is_due(exports);
+	offer = exports->retired;
+	while (offer && (!offer->export->ended ||
+			 atomic_load_explicit(&offer->connections, memory_order_relaxed) == 0))
+		offer = offer->next;
+	wanted = offer != NULL;
 	pthread_mutex_unlock(&exports->mutex);
 	if (wanted && workers_call(exports->workers, exports->worker_count,
 				   disconnection_of_snapshots, NULL) < 0)

@@ -283,20 +283,6 @@ exports_resize(struct exports *exports, const char *name, char **error)
 	return exports_change_image(exports, name, NULL, error);
 }
 
-/* changing held.  Returns the offer of the export to new clients, or NULL: it was removed, and only
- * its clients are left. */
-static struct offer *
-export_find_offer(struct exports *exports, const struct export *export)
-{
-	struct offer *offer;
-
-	pthread_mutex_lock(&exports->mutex);
-	for (offer = exports->listed; offer && offer->export != export; offer = offer->next)
-		;
-	pthread_mutex_unlock(&exports->mutex);
-	return offer;
-}
-
 int
 export_adopt_size(struct exports *exports, struct export *export, bool shrunk)
 {
@@ -309,7 +295,11 @@ export_adopt_size(struct exports *exports, struct export *export, bool shrunk)
 		checkpoints_spoil(export->checkpoints);
 	checkpoints_resized(export->checkpoints);
 	size_tell_others(exports, export);
-	offer = export_find_offer(exports, export);
+	/* NULL: it was removed, and only its clients are left. */
+	pthread_mutex_lock(&exports->mutex);
+	for (offer = exports->listed; offer && offer->export != export; offer = offer->next)
+		;
+	pthread_mutex_unlock(&exports->mutex);
 	return offer ? exports_refresh(exports, offer) : 0;
 }
 

@@ -653,20 +653,6 @@ exports_have_snapshots(struct exports *exports)
 	return have;
 }
 
-/* The lists are empty from then on.  A thread that tells of a new size of an image that is still
- * open must neither find offers there that are about to be freed, nor put a new one there. */
-static void
-exports_take_lists(struct exports *exports, struct offer **listed, struct offer **retired)
-{
-	pthread_mutex_lock(&exports->changing);
-	pthread_mutex_lock(&exports->mutex);
-	exports->over = true;
-	*listed = steal_pointer(&exports->listed);
-	*retired = steal_pointer(&exports->retired);
-	pthread_mutex_unlock(&exports->mutex);
-	pthread_mutex_unlock(&exports->changing);
-}
-
 void
 exports_free(struct exports *exports)
 {
@@ -674,7 +660,15 @@ exports_free(struct exports *exports)
 
 	if (!exports)
 		return;
-	exports_take_lists(exports, &listed, &retired);
+	/* From now on the lists are empty. A thread that reports a new size of an image that is
+	 * still open must neither find offers there that are about to be freed, nor add one. */
+	pthread_mutex_lock(&exports->changing);
+	pthread_mutex_lock(&exports->mutex);
+	exports->over = true;
+	listed = steal_pointer(&exports->listed);
+	retired = steal_pointer(&exports->retired);
+	pthread_mutex_unlock(&exports->mutex);
+	pthread_mutex_unlock(&exports->changing);
 	free(exports->defaults.allow);
 	free(exports->defaults.allow_write);
 	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++) {

@@ -206,16 +206,6 @@ write_histogram(const struct metric_text *out, const struct metric_figures *figu
 	}
 }
 
-static void
-metrics_write_latency(const struct metric_text *out, const struct gathered *gathered)
-{
-	metric_family(out, &metric_latency_row);
-	for (size_t i = 0; i < gathered->count; i++) {
-		for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
-			write_histogram(out, &gathered->figures[i], op);
-	}
-}
-
 int
 metrics_write(FILE *file, bool open, const struct status *status)
 {
@@ -230,7 +220,11 @@ metrics_write(FILE *file, bool open, const struct status *status)
 		write_info(out, &gathered);
 		for (const struct metric_table *table = metric_tables; table->rows; table++)
 			write_table(out, table, &gathered);
-		metrics_write_latency(out, &gathered);
+		metric_family(out, &metric_latency_row);
+		for (size_t i = 0; i < gathered.count; i++) {
+			for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
+				write_histogram(out, &gathered.figures[i], op);
+		}
 		metrics_end(out);
 	}
 	gathered_fini(&gathered);

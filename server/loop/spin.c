@@ -19,23 +19,10 @@ spin_look(struct loop *loop, uint64_t end)
 	return false;
 }
 
-/* It slept, and something came after this time altogether. */
-static void
-spin_adapt(struct spin *spin, uint64_t waited)
-{
-	if (waited > spin->max) {
-		spin->window = 0;
-		return;
-	}
-	spin->window = spin->window ? 2 * spin->window : WINDOW_MIN;
-	if (spin->window > spin->max)
-		spin->window = spin->max;
-}
-
 int
 spin_turn(struct spin *spin, struct loop *loop, int timeout_ms)
 {
-	uint64_t begin;
+	uint64_t begin, waited;
 	int r;
 
 	if (timeout_ms == 0)
@@ -51,6 +38,12 @@ spin_turn(struct spin *spin, struct loop *loop, int timeout_ms)
 	}
 	spin->sleeps++;
 	r = loop->backend->turn(loop, timeout_ms);
-	spin_adapt(spin, clock_ns(CLOCK_MONOTONIC) - begin);
+	waited = clock_ns(CLOCK_MONOTONIC) - begin;
+	if (waited > spin->max)
+		spin->window = 0;
+	else if (spin->window == 0)
+		spin->window = WINDOW_MIN < spin->max ? WINDOW_MIN : spin->max;
+	else
+		spin->window = 2 * spin->window < spin->max ? 2 * spin->window : spin->max;
 	return r;
 }

@@ -165,17 +165,6 @@ register_reserve(struct buffers *buffers)
 				&buffers->reserved[i]);
 }
 
-static void
-unregister_reserve(struct buffers *buffers)
-{
-	size_t block = size_in_bytes(LARGEST_KEPT), count = buffers->limit / block;
-
-	for (size_t i = 0; buffers->reserved && i < count; i++)
-		unregister_memory(buffers, reserve_memory(buffers->reserve) + i * block,
-				  &buffers->reserved[i]);
-	free(buffers->reserved);
-}
-
 int
 buffers_reserve(struct buffers *buffers)
 {
@@ -289,8 +278,13 @@ release_slabs(struct buffers *buffers)
 void
 buffers_fini(struct buffers *buffers)
 {
+	size_t block = size_in_bytes(LARGEST_KEPT), count = buffers->limit / block;
+
 	assert(buffers->taken == 0);
-	unregister_reserve(buffers);
+	for (size_t i = 0; buffers->reserved && i < count; i++)
+		unregister_memory(buffers, reserve_memory(buffers->reserve) + i * block,
+				  &buffers->reserved[i]);
+	free(buffers->reserved);
 	reserve_free(buffers->reserve);
 	release_slabs(buffers);
 	assert(buffers->mapped == 0);

@@ -43,18 +43,6 @@ capability_is_kept(unsigned int capability)
 	return false;
 }
 
-/* EINVAL ends the list of those that the kernel knows.  EPERM: without CAP_SETPCAP nothing can be
- * taken out; but then a program gets nothing either, for it gets no new privileges. */
-static int
-drop_bounds(void)
-{
-	for (unsigned int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
-		if (!capability_is_kept(i) && prctl(PR_CAPBSET_DROP, i, 0, 0, 0) < 0)
-			return errno == EPERM ? 0 : -errno;
-	}
-	return 0;
-}
-
 /*
  * Gives up all capabilities of the calling thread that a running server doesn't need, also for
  * programs that it may start.  Those that it keeps, if it has them:
@@ -72,10 +60,16 @@ capabilities_drop(void)
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
 	uint32_t mask[_LINUX_CAPABILITY_U32S_3] = {0};
-	int r = drop_bounds();
 
-	if (r < 0)
-		return r;
+	/* EINVAL ends the list of those that the kernel knows. EPERM: without CAP_SETPCAP, nothing
+	 * can be taken out. But then a program cannot gain any: there are no new privileges. */
+	for (unsigned int i = 0; prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++) {
+		if (capability_is_kept(i) || prctl(PR_CAPBSET_DROP, i, 0, 0, 0) == 0)
+			continue;
+		if (errno == EPERM)
+			break;
+		return -errno;
+	}
 	if (syscall(SYS_capget, &header, data) < 0)
 		return -errno;
 	for (unsigned int i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
@@ -183,26 +177,18 @@ note_grant(void *data, const char *path, enum grant_use use)
 	return 0;
 }
 
-/* What is not there can't be granted. */
-static int
-check_paths(const struct server_config *config, char **error)
+int
+sandbox_prepare(const struct server_config *config, const char *config_file, char **error)
 {
+	int r = 0;
+
+	if (config->sandbox == TRISTATE_OFF)
+		return 0;
 	for (char **path = config->sandbox_path; path && *path; path++) {
 		if (access(*path, F_OK) < 0)
 			return error_set(error, -errno, "sandbox-path=%s: %s", *path,
 					 strerror(errno));
 	}
-	return 0;
-}
-
-int
-sandbox_prepare(const struct server_config *config, const char *config_file, char **error)
-{
-	int r;
-
-	if (config->sandbox == TRISTATE_OFF)
-		return 0;
-	r = check_paths(config, error);
 	sandbox.config_file = config_file;
 	for (const struct export_config *export = config->exports; r == 0 && export;
 	     export = export->next) {
@@ -287,17 +273,6 @@ note_apparmor(void)
 
 /* ---- the parts */
 
-static void
-give_up_privileges(void)
-{
-	int r = capabilities_drop();
-
-	if (r == 0)
-		note_part("no capabilities but those for files and locked memory");
-	else
-		note_missing("drop of capabilities", strerror(-r));
-}
-
 /* Keys of TLS, or a token of HTTP, must not get into a file.  Without privileges, nobody may look
  * into the process then, except root. */
 static void
@@ -342,17 +317,6 @@ confine_files(const struct server_config *config)
 	note_missing("landlock", r == -ENOSYS       ? "it needs Linux 5.13"
 				 : r == -EOPNOTSUPP ? "it is turned off (see lsm= of the kernel)"
 						    : strerror(-r));
-}
-
-static void
-restrict_rings(void)
-{
-	int r = restriction_begin();
-
-	if (r == -EINVAL)
-		note_missing("ring restrictions", "they need Linux 5.10");
-	else
-		note_part(r == 0 ? "ring restrictions" : "no io_uring");
 }
 
 /* As after a call that a filter forbids: what clients got as flushed is on the disk, and the next
@@ -464,6 +428,7 @@ enter_parts(const struct server_config *config)
 {
 	const char *preload = getenv("LD_PRELOAD");
 	char why[128];
+	int r;
 
 	sandbox.text[0] = '\0';
 	/* Valgrind replaces the program's allocator by a library of this name, makes calls of its
@@ -476,7 +441,11 @@ enter_parts(const struct server_config *config)
 		note_part("no new privileges");
 	else
 		note_missing("end of new privileges", strerror(errno));
-	give_up_privileges();
+	r = capabilities_drop();
+	if (r == 0)
+		note_part("no capabilities but those for files and locked memory");
+	else
+		note_missing("drop of capabilities", strerror(-r));
 	forbid_core_dumps(config);
 	if (sandbox.unconfined) {
 		snprintf(why, sizeof(why), "%s, for %s, opens files and makes calls of its own",
@@ -485,7 +454,11 @@ enter_parts(const struct server_config *config)
 	} else {
 		confine_files(config);
 	}
-	restrict_rings();
+	r = restriction_begin();
+	if (r == -EINVAL)
+		note_missing("ring restrictions", "they need Linux 5.10");
+	else
+		note_part(r == 0 ? "ring restrictions" : "no io_uring");
 	if (!sandbox.unconfined)
 		filter_calls(config);
 	note_apparmor();

@@ -27,32 +27,7 @@
 #define UNPOLLED_MS 100
 #define FAILED_US   1000
 
-/* ---- memory that is allocated at the start */
-
-static int
-worker_reserve(struct worker *worker)
-{
-	int r;
-
-	if (!worker->config->reserve)
-		return 0;
-	r = buffers_reserve(&worker->pool.buffers);
-	return r < 0 ? r : worker_contexts_reserve(worker);
-}
-
 /* ---- turns */
-
-static void
-worker_settle_conns(struct worker *worker)
-{
-	while (worker->dirty) {
-		struct conn *conn = worker->dirty;
-
-		worker->dirty = conn->next_dirty;
-		conn->dirty = false;
-		conn_run_settle(conn);
-	}
-}
 
 /* Connections that wait for memory try again when some may have been given back. */
 static void
@@ -74,8 +49,15 @@ worker_settle(struct worker *worker)
 	if (worker->busy)
 		worker_contexts_mark_wanting(worker);
 	/* At most twice, unless operations complete as soon as they are submitted. */
-	while ((worker->submitted && worker_contexts_run(worker)) || worker->dirty)
-		worker_settle_conns(worker);
+	while ((worker->submitted && worker_contexts_run(worker)) || worker->dirty) {
+		while (worker->dirty) {
+			struct conn *conn = worker->dirty;
+
+			worker->dirty = conn->next_dirty;
+			conn->dirty = false;
+			conn_run_settle(conn);
+		}
+	}
 	if (worker->leaving)
 		worker_contexts_free_leaving(worker);
 	if (worker->pool.buffers.unregistered)
@@ -290,7 +272,10 @@ worker_main(void *data)
 	}
 	worker->spin.max = (uint64_t)worker->config->poll_max_us * 1000;
 	buffers_init(&worker->pool.buffers, worker->config->memory_limit, loop_ring(worker->loop));
-	r = worker_reserve(worker);
+	if (worker->config->reserve)
+		r = buffers_reserve(&worker->pool.buffers);
+	if (worker->config->reserve && r == 0)
+		r = worker_contexts_reserve(worker);
 	if (r < 0) {
 		worker_clean_up(worker);
 		worker_tell_started(worker, r);
