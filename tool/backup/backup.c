@@ -42,37 +42,11 @@ backup_make_plan(struct backup_source *source, const char *since, GError **error
 
 	source->size = export_end_size(source->end);
 	source->plan = plan_new();
-	if (since) {
-		if (!export_end_changed(source->end, since, wanted, error))
-			return false;
-	} else {
+	if (!since)
 		plan_add(wanted, 0, source->size, false);
-	}
+	else if (!export_end_changed(source->end, since, wanted, error))
+		return false;
 	return export_end_allocated(source->end, wanted, source->plan, error);
-}
-
-static char *
-uri_of(const struct backup_job *job, const char *since, GError **error)
-{
-	if (!job->moment)
-		return g_strdup(job->source);
-	job->moment->since = g_strdup(since);
-	return job->moment->make(job->moment, error);
-}
-
-static struct end *
-open_end(const struct backup_job *job, const char *uri, const char *since, const char *next,
-	 GError **error)
-{
-	const bool both = since && next && strcmp(since, next) != 0;
-	const struct export_end_options options = {
-		.uri = uri,
-		.bitmaps = {since ? since : next, both ? next : NULL},
-		.connections = job->connections,
-		.seconds = job->seconds,
-	};
-
-	return export_end_open(&options, error);
 }
 
 /* Opens the source; `since`: only what has changed since that checkpoint, or NULL; `next`: the
@@ -81,8 +55,21 @@ static bool
 backup_source_open(struct backup_source *source, const struct backup_job *job, const char *since,
 		   const char *next, GError **error)
 {
-	source->uri = uri_of(job, since, error);
-	source->end = source->uri ? open_end(job, source->uri, since, next, error) : NULL;
+	const bool both = since && next && strcmp(since, next) != 0;
+	struct export_end_options options = {
+		.bitmaps = {since ? since : next, both ? next : NULL},
+		.connections = job->connections,
+		.seconds = job->seconds,
+	};
+
+	if (job->moment) {
+		job->moment->since = g_strdup(since);
+		source->uri = job->moment->make(job->moment, error);
+	} else {
+		source->uri = g_strdup(job->source);
+	}
+	options.uri = source->uri;
+	source->end = options.uri ? export_end_open(&options, error) : NULL;
 	return source->end && backup_make_plan(source, since, error);
 }
 
@@ -162,10 +149,10 @@ backup_end_moment(const struct backup_job *job, bool done)
 
 /* ---- the copy */
 
-/* Copies the source's plan, compares if that is wanted. */
+/* Copies the source's plan; `verify`: then compares both. */
 static bool
 backup_copy(const struct backup_job *job, const struct backup_source *source, struct end *target,
-	    GError **error)
+	    bool verify, GError **error)
 {
 	const struct copy_options options = {
 		.source = source->end,
@@ -177,30 +164,25 @@ backup_copy(const struct backup_job *job, const struct backup_source *source, st
 	if (!copy_run("copy", &options, error))
 		return false;
 	job->progress->copied += plan_bytes(source->plan, false);
-	return !job->verify || copy_compare(&options, error);
+	return !verify || copy_compare(&options, error);
 }
 
-/* As it is on the disk, with the zeroes that a full one doesn't have. */
+/* Compares the source with the delta as it is on the disk. */
 static bool
 compare_delta(const struct backup_job *job, const struct backup_source *source, int fd,
 	      const char *path, const struct delta_header *header, GError **error)
 {
-	g_autoptr(GArray) records = plan_new();
-	g_autoptr(GArray) all = NULL;
+	g_autoptr(GArray) plan = NULL;
 	struct end *END_CLEANUP delta = delta_end_open(fd, path, header);
-	const struct copy_options options = {
+	struct copy_options options = {
 		.source = source->end,
 		.target = delta,
 		.progress = job->progress,
 	};
-	struct copy_options whole = options;
 
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	if (!delta_plan(fd, path, header, records, error))
-		return false;
-	all = header->number ? g_array_ref(records) : plan_of_all(records, header->size);
-	whole.plan = all;
-	return copy_compare(&whole, error);
+	options.plan = plan = delta_plan(fd, path, header, error);
+	return plan && copy_compare(&options, error);
 }
 
 /* Writes the plan into a new delta file, open as `fd`, which it takes over; compares if that is
@@ -210,17 +192,15 @@ backup_write_delta(const struct backup_job *job, const struct backup_source *sou
 		   const char *path, struct delta_header *header, GError **error)
 {
 	int CLEANUP_CLOSE again = job->verify ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
-	struct backup_job only_copy = *job;
 	struct end *END_CLEANUP delta = NULL;
 
 	if (job->verify && again < 0) {
 		close(fd);
 		return failure_errno(error, errno, "%s", path);
 	}
-	only_copy.verify = false;
 	header->size = source->size;
 	delta = delta_end_create(fd, path, header, error);
-	if (!delta || !backup_copy(&only_copy, source, delta, error))
+	if (!delta || !backup_copy(job, source, delta, false, error))
 		return false;
 	return !job->verify || compare_delta(job, source, steal_fd(&again), path, header, error);
 }
@@ -261,20 +241,20 @@ may_add(const struct chain_link *last, const struct backup_job *job, GError **er
 		       job->target, last->header.source, job->source);
 }
 
+/* `parent`: the ID of the backup that the delta belongs on; NULL: it is a full one. */
 static bool
-fill_header(struct delta_header *header, const struct backup_job *job,
-	    const struct chain_link *last, const char *next, GError **error)
+fill_header(struct delta_header *header, const struct backup_job *job, const uint8_t *parent,
+	    uint64_t number, const char *next, GError **error)
 {
 	if (strlen(job->source) > DELTA_TEXT_MAX || (next && strlen(next) > DELTA_TEXT_MAX))
 		return failure(error, ENAMETOOLONG, "%s is too long", job->source);
+	header->number = number;
 	header->seconds = (uint64_t)(g_get_real_time() / G_USEC_PER_SEC);
 	backup_state_new_id(header->id);
+	if (parent)
+		memcpy(header->parent, parent, DELTA_ID_SIZE);
 	g_strlcpy(header->source, job->source, sizeof(header->source));
 	g_strlcpy(header->bitmap, next ? next : "", sizeof(header->bitmap));
-	if (!last)
-		return true;
-	header->number = last->header.number + 1;
-	memcpy(header->parent, last->header.id, DELTA_ID_SIZE);
 	return true;
 }
 
@@ -305,7 +285,8 @@ chain_backup(const struct backup_job *job, const struct chain_link *last,
 	const char *since, *next;
 
 	if (!may_add(last, job, error) || !backup_choose_bitmaps(job, has, &since, &next, error) ||
-	    !fill_header(header, job, last, next, error) ||
+	    !fill_header(header, job, last ? last->header.id : NULL,
+			 last ? last->header.number + 1 : 0, next, error) ||
 	    !backup_source_open(&source, job, since, next, error) ||
 	    (last && !backup_source_has_size(&source, job, last->header.size,
 					     ", into another directory", error)))
@@ -339,37 +320,22 @@ backup_to_directory(const struct backup_job *job, struct backup_result *result, 
 
 /* ---- into another export: replication */
 
-static bool
-are_same(const struct nbd_uri *a, const struct nbd_uri *b)
-{
-	return g_strcmp0(a->host, b->host) == 0 && g_strcmp0(a->socket, b->socket) == 0 &&
-	       a->port == b->port && g_strcmp0(a->export, b->export) == 0;
-}
-
 /* URIs that can't be taken apart here, such as those of vsock, are compared as texts. */
 static bool
 is_other_export(const struct backup_job *job, GError **error)
 {
-	struct nbd_uri source, target;
+	struct nbd_uri a, b;
 	bool same = strcmp(job->source, job->target) == 0;
 
-	if (nbd_uri_parse(job->source, &source, NULL)) {
-		if (nbd_uri_parse(job->target, &target, NULL))
-			same = same || are_same(&source, &target);
-		nbd_uri_fini(&target);
+	if (nbd_uri_parse(job->source, &a, NULL)) {
+		if (nbd_uri_parse(job->target, &b, NULL))
+			same = same || (g_strcmp0(a.host, b.host) == 0 && a.port == b.port &&
+					g_strcmp0(a.socket, b.socket) == 0 &&
+					g_strcmp0(a.export, b.export) == 0);
+		nbd_uri_fini(&b);
 	}
-	nbd_uri_fini(&source);
+	nbd_uri_fini(&a);
 	return !same || failure(error, EINVAL, "%s is the source itself", job->target);
-}
-
-static bool
-export_backup_check(const struct backup_job *job, GError **error)
-{
-	if (!job->state && (job->incremental || job->bitmap))
-		return failure(error, EINVAL,
-			       "name a file that keeps what %s is a copy of: --state=FILE",
-			       job->target);
-	return is_other_export(job, error);
 }
 
 /* Whether the state is that of this target, and of this source or --force is given. */
@@ -403,20 +369,13 @@ open_target(const struct backup_job *job, const struct backup_source *source, GE
 		.connections = job->connections,
 		.seconds = job->seconds,
 		.writable = true,
+		.least_size = source->size,
 	};
 	struct end *target = export_end_open(&options, error);
 
-	if (!target)
-		return NULL;
-	if (export_end_size(target) < source->size)
-		failure(error, ENOSPC,
-			"%s has %" G_GUINT64_FORMAT " bytes, and the source %" G_GUINT64_FORMAT
-			": it is too small",
-			job->target, export_end_size(target), source->size);
-	else if (!job->moment || job->moment->may_write(job->moment, target, error))
-		return target;
-	end_clear(&target);
-	return NULL;
+	if (target && job->moment && !job->moment->may_write(job->moment, target, error))
+		end_clear(&target);
+	return target;
 }
 
 /* The state tells of the unfinished backup before the first write.  An increment that was not ended
@@ -432,7 +391,7 @@ export_backup_copy(const struct backup_job *job, const struct backup_source *sou
 	state->complete = false;
 	if (job->state && !backup_state_write(state, job->state, error))
 		return false;
-	if (!backup_copy(job, source, target, error))
+	if (!backup_copy(job, source, target, job->verify, error))
 		return false;
 	backup_keep_checkpoint(job);
 	g_free(state->bitmap);
@@ -503,7 +462,11 @@ backup_to_export(const struct backup_job *job, struct backup_result *result, GEr
 	int lock = -1;
 	bool done;
 
-	if (!export_backup_check(job, error))
+	if (!job->state && (job->incremental || job->bitmap))
+		return failure(error, EINVAL,
+			       "name a file that keeps what %s is a copy of: --state=FILE",
+			       job->target);
+	if (!is_other_export(job, error))
 		return false;
 	if (job->state) {
 		lock = durable_lock(job->state, error);
@@ -572,28 +535,6 @@ is_no_image_of_the_server(const struct raw_backup *raw, const struct backup_sour
 				  raw->path, (int)server);
 }
 
-static uint64_t
-seconds_now(void)
-{
-	return (uint64_t)(g_get_real_time() / G_USEC_PER_SEC);
-}
-
-static bool
-copy_all(struct raw_backup *raw, const struct backup_job *job, const struct backup_source *source,
-	 GError **error)
-{
-	struct end *END_CLEANUP target = NULL;
-	int fd = raw_backup_begin(raw, error);
-
-	if (fd < 0)
-		return false;
-	target = file_end_new(fd, raw->path, true);
-	return (ftruncate(fd, (off_t)source->size) == 0 ||
-		failure_errno(error, errno, "%s: %" G_GUINT64_FORMAT " bytes", raw->path,
-			      source->size)) &&
-	       backup_copy(job, source, target, error);
-}
-
 static bool
 raw_backup_full(struct raw_backup *raw, const struct backup_job *job,
 		const struct backup_source *source, const char *next, GError **error)
@@ -603,11 +544,20 @@ raw_backup_full(struct raw_backup *raw, const struct backup_job *job,
 		.bitmap = g_strdup(next),
 		.size = source->size,
 		.complete = true,
-		.seconds = seconds_now(),
+		.seconds = (uint64_t)(g_get_real_time() / G_USEC_PER_SEC),
 	};
+	struct end *END_CLEANUP target = NULL;
+	int fd;
 
 	backup_state_new_id(state.id);
-	if (!copy_all(raw, job, source, error))
+	fd = raw_backup_begin(raw, error);
+	if (fd < 0)
+		return false;
+	target = file_end_new(fd, raw->path, true);
+	if (ftruncate(fd, (off_t)source->size) < 0)
+		return failure_errno(error, errno, "%s: %" G_GUINT64_FORMAT " bytes", raw->path,
+				     source->size);
+	if (!backup_copy(job, source, target, job->verify, error))
 		return false;
 	backup_keep_checkpoint(job);
 	return raw_backup_replace(raw, &state, error);
@@ -630,7 +580,10 @@ verify_increment(struct raw_backup *raw, const struct backup_job *job,
 		return false;
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	options.target = target = file_end_new(fd, raw->path, false);
-	return copy_compare(&options, error) || raw_backup_distrust(raw, error);
+	if (copy_compare(&options, error))
+		return true;
+	raw_backup_distrust(raw);
+	return false;
 }
 
 static bool
@@ -640,18 +593,11 @@ raw_backup_increment(struct raw_backup *raw, const struct backup_job *job,
 	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
 	int fd;
 
-	if (!backup_source_has_size(source, job, raw->state.size, "", error))
+	if (!backup_source_has_size(source, job, raw->state.size, "", error) ||
+	    !fill_header(header, job, raw->state.id, 1, next, error))
 		return false;
 	fd = raw_backup_begin(raw, error);
-	if (fd < 0)
-		return false;
-	header->number = 1;
-	header->seconds = seconds_now();
-	backup_state_new_id(header->id);
-	memcpy(header->parent, raw->state.id, DELTA_ID_SIZE);
-	g_strlcpy(header->source, job->source, sizeof(header->source));
-	g_strlcpy(header->bitmap, next, sizeof(header->bitmap));
-	if (!backup_write_delta(job, source, fd, raw->path, header, error))
+	if (fd < 0 || !backup_write_delta(job, source, fd, raw->path, header, error))
 		return false;
 	backup_keep_checkpoint(job);
 	return raw_backup_apply(raw, job->progress, error) &&
@@ -685,7 +631,7 @@ backup_to_file(const struct backup_job *job, struct backup_result *result, GErro
 	struct raw_backup RAW_BACKUP_CLEANUP raw;
 	bool done;
 
-	if (!raw_backup_open(&raw, job->target, job->progress, error))
+	if (!raw_backup_open(&raw, job->target, false, job->progress, error))
 		return false;
 	done = raw_backup_run(&raw, job, result, error);
 	backup_end_moment(job, done);

@@ -117,14 +117,12 @@ bool
 backup_state_read(struct backup_state *state, const char *path, GError **error)
 {
 	g_autofree char *text = durable_read(path, TEXT_MAX, error);
-	GError *why = NULL;
 
 	if (!text)
 		return false;
-	if (backup_state_parse(state, text, &why))
+	if (backup_state_parse(state, text, error))
 		return true;
-	failure(error, EBADMSG, "%s: %s", path, why->message);
-	g_error_free(why);
+	g_prefix_error(error, "%s: ", path);
 	return false;
 }
 

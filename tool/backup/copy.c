@@ -41,6 +41,16 @@ of_request(struct end_request *request)
 	return container_of(request, struct slot, request);
 }
 
+/* Takes over the error; the first one counts. */
+static void
+copy_keep_error(struct copy *copy, GError *error)
+{
+	if (!copy->error)
+		copy->error = error;
+	else
+		g_error_free(error);
+}
+
 /* Ends the piece in a slot; takes over the error. */
 static void
 slot_finish(struct slot *slot, GError *error)
@@ -49,10 +59,8 @@ slot_finish(struct slot *slot, GError *error)
 
 	slot->busy = false;
 	copy->busy--;
-	if (error && !copy->error)
-		copy->error = error;
-	else if (error)
-		g_error_free(error);
+	if (error)
+		copy_keep_error(copy, error);
 	else if (!slot->piece.zero || copy->compare)
 		progress_add(copy->options->progress, slot->piece.length);
 }
@@ -87,27 +95,22 @@ have_data(struct end_request *request, GError *error)
 
 /* ---- to compare */
 
-static uint64_t
-first_difference(const struct slot *slot)
-{
-	uint64_t i = 0;
-
-	while (slot->data[i] == slot->other[i])
-		i++;
-	return slot->piece.offset + i;
-}
-
 static void
 have_both(struct end_request *request, GError *error)
 {
 	struct slot *slot = of_request(request);
 	const struct copy_options *options = slot->copy->options;
 
-	if (!error && memcmp(slot->data, slot->other, slot->piece.length) != 0)
+	if (!error && memcmp(slot->data, slot->other, slot->piece.length) != 0) {
+		uint64_t i = 0;
+
+		while (slot->data[i] == slot->other[i])
+			i++;
 		failure(&error, EIO,
 			"%s differs from %s at byte %" G_GUINT64_FORMAT
 			": if the source is not written to, one of them has changed data",
-			options->target->name, options->source->name, first_difference(slot));
+			options->target->name, options->source->name, slot->piece.offset + i);
+	}
 	slot_finish(slot, error);
 }
 
@@ -173,15 +176,6 @@ copy_fill(struct copy *copy)
 	}
 }
 
-static void
-keep_error(struct copy *copy, GError *error)
-{
-	if (!copy->error)
-		copy->error = error;
-	else
-		g_error_free(error);
-}
-
 /* Waits for what the ends wait for, and carries on. */
 static void
 wait_for_ends(struct copy *copy)
@@ -201,7 +195,7 @@ wait_for_ends(struct copy *copy)
 		GError *error = NULL;
 
 		if (counts[i] && !ends[i]->kind->turn(ends[i], polled + all, counts[i], &error))
-			keep_error(copy, error);
+			copy_keep_error(copy, error);
 		all += counts[i];
 	}
 	progress_show(copy->options->progress);
@@ -252,16 +246,6 @@ run_batch(struct copy *copy)
 		       target->name, REPEATS_MAX);
 }
 
-static bool
-run_all(struct copy *copy)
-{
-	do {
-		if (copy->compare ? !run_pieces(copy, G_MAXUINT) : !run_batch(copy))
-			return false;
-	} while (copy->cursor.index < copy->options->plan->len);
-	return true;
-}
-
 static void
 end_stop(struct end *end)
 {
@@ -282,7 +266,9 @@ copy_run_step(const char *step, const struct copy_options *options, bool compare
 	progress_begin(options->progress, step,
 		       plan_bytes(options->plan, false) +
 			       (compare ? plan_bytes(options->plan, true) : 0));
-	done = run_all(copy);
+	do
+		done = compare ? run_pieces(copy, G_MAXUINT) : run_batch(copy);
+	while (done && copy->cursor.index < options->plan->len);
 	if (done) {
 		progress_end(options->progress);
 	} else {

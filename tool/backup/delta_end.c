@@ -262,9 +262,10 @@ delta_check_data(int fd, const char *path, const struct delta_header *header, GA
 	return true;
 }
 
-bool
-delta_plan(int fd, const char *path, const struct delta_header *header, GArray *plan,
-	   GError **error)
+/* Adds the records to the plan. */
+static bool
+scan_records(int fd, const char *path, const struct delta_header *header, GArray *plan,
+	     GError **error)
 {
 	struct scan scan = {.path = path, .position = header->length};
 	struct stat st;
@@ -288,4 +289,14 @@ delta_plan(int fd, const char *path, const struct delta_header *header, GArray *
 			return false;
 	}
 	return sort_parts(plan, path, error);
+}
+
+GArray *
+delta_plan(int fd, const char *path, const struct delta_header *header, GError **error)
+{
+	g_autoptr(GArray) records = plan_new();
+
+	if (!scan_records(fd, path, header, records, error))
+		return NULL;
+	return header->number ? g_steal_pointer(&records) : plan_of_all(records, header->size);
 }

@@ -17,8 +17,8 @@
 struct end *
 delta_end_create(int fd, const char *path, struct delta_header *header, GError **error);
 
-/* A source, whose pieces are parts of delta_plan(), and zeroes: the header is that of the file, and
- * stays the caller's. */
+/* A source, whose pieces are parts of delta_plan(): the header is that of the file, and stays the
+ * caller's. */
 struct end *
 delta_end_open(int fd, const char *path, const struct delta_header *header);
 
@@ -26,11 +26,10 @@ delta_end_open(int fd, const char *path, const struct delta_header *header);
 bool
 delta_read_header(int fd, const char *path, struct delta_header *header, GError **error);
 
-/* Adds the file's records to `plan`.  A file that is not whole is an error; its data is checked
- * when it is read. */
-bool
-delta_plan(int fd, const char *path, const struct delta_header *header, GArray *plan,
-	   GError **error);
+/* The file's records; a full delta's plan also has zeroes for the rest of the image.  A file that
+ * is not whole is an error; its data is checked when it is read.  Caller frees (g_array_unref). */
+GArray *
+delta_plan(int fd, const char *path, const struct delta_header *header, GError **error);
 
 /* Reads all data of its plan, and compares it with the checksums.  Waits for the disk. */
 bool

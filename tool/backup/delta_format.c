@@ -2,59 +2,15 @@
 #include "tool/backup/delta_format.h"
 
 #include "common/crc32c.h"
-
 #include "common/error.h"
+#include "nbd/wire.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #define MAGIC      "NBDDELTA"
 #define MAGIC_SIZE 8
-
-/* ---- numbers */
-
-static uint8_t *
-delta_put32(uint8_t *bytes, uint32_t value)
-{
-	value = htobe32(value);
-	memcpy(bytes, &value, sizeof(value));
-	return bytes + sizeof(value);
-}
-
-static uint8_t *
-delta_put64(uint8_t *bytes, uint64_t value)
-{
-	value = htobe64(value);
-	memcpy(bytes, &value, sizeof(value));
-	return bytes + sizeof(value);
-}
-
-static uint8_t *
-put_bytes(uint8_t *bytes, const void *from, size_t size)
-{
-	memcpy(bytes, from, size);
-	return bytes + size;
-}
-
-static uint32_t
-delta_get32(const uint8_t *bytes)
-{
-	uint32_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return be32toh(value);
-}
-
-static uint64_t
-delta_get64(const uint8_t *bytes)
-{
-	uint64_t value;
-
-	memcpy(&value, bytes, sizeof(value));
-	return be64toh(value);
-}
 
 /* ---- the header */
 
@@ -78,20 +34,20 @@ delta_header_encode(struct delta_header *header, uint8_t bytes[DELTA_HEADER_MAX]
 	uint8_t *next = bytes;
 
 	header->length = (uint32_t)(DELTA_FIXED_SIZE + source + bitmap + 4);
-	next = put_bytes(next, MAGIC, MAGIC_SIZE);
-	next = delta_put32(next, DELTA_VERSION);
-	next = delta_put32(next, header->length);
-	next = delta_put64(next, header->size);
-	next = delta_put64(next, header->number);
-	next = delta_put64(next, header->seconds);
-	next = put_bytes(next, header->id, DELTA_ID_SIZE);
-	next = put_bytes(next, header->parent, DELTA_ID_SIZE);
-	next = delta_put32(next, (uint32_t)source);
-	next = delta_put32(next, (uint32_t)bitmap);
-	next = put_bytes(next, header->source, source);
-	next = put_bytes(next, header->bitmap, bitmap);
+	next = mempcpy(next, MAGIC, MAGIC_SIZE);
+	next = wire_store32(next, DELTA_VERSION);
+	next = wire_store32(next, header->length);
+	next = wire_store64(next, header->size);
+	next = wire_store64(next, header->number);
+	next = wire_store64(next, header->seconds);
+	next = mempcpy(next, header->id, DELTA_ID_SIZE);
+	next = mempcpy(next, header->parent, DELTA_ID_SIZE);
+	next = wire_store32(next, (uint32_t)source);
+	next = wire_store32(next, (uint32_t)bitmap);
+	next = mempcpy(next, header->source, source);
+	next = mempcpy(next, header->bitmap, bitmap);
 	header->checksum = crc32c(0, bytes, (size_t)(next - bytes));
-	delta_put32(next, header->checksum);
+	wire_store32(next, header->checksum);
 	return header->length;
 }
 
@@ -104,26 +60,16 @@ delta_get_text(char text[DELTA_TEXT_MAX + 1], const uint8_t *bytes, uint32_t len
 	return strlen(text) == length;
 }
 
-static bool
-get_texts(struct delta_header *header, const uint8_t *bytes)
-{
-	const uint32_t source = delta_get32(bytes + AT_SOURCE_LENGTH);
-
-	return delta_get_text(header->source, bytes + DELTA_FIXED_SIZE, source) &&
-	       delta_get_text(header->bitmap, bytes + DELTA_FIXED_SIZE + source,
-			      delta_get32(bytes + AT_BITMAP_LENGTH));
-}
-
 static int
 check_magic(const uint8_t *bytes, size_t size, char **error)
 {
 	if (size < MAGIC_SIZE + 4 || memcmp(bytes, MAGIC, MAGIC_SIZE) != 0)
 		return error_set(error, -EINVAL, "it is no delta of nbdloop backup");
-	if (delta_get32(bytes + AT_VERSION) != DELTA_VERSION)
+	if (wire_load32(bytes + AT_VERSION) != DELTA_VERSION)
 		return error_set(error, -EINVAL,
 				 "its format has version %" PRIu32
 				 ", and this program knows only version %d",
-				 delta_get32(bytes + AT_VERSION), DELTA_VERSION);
+				 wire_load32(bytes + AT_VERSION), DELTA_VERSION);
 	return 0;
 }
 
@@ -134,9 +80,9 @@ lengths_fit(const uint8_t *bytes, size_t size)
 
 	if (size < DELTA_FIXED_SIZE)
 		return false;
-	length = delta_get32(bytes + AT_LENGTH);
-	source = delta_get32(bytes + AT_SOURCE_LENGTH);
-	bitmap = delta_get32(bytes + AT_BITMAP_LENGTH);
+	length = wire_load32(bytes + AT_LENGTH);
+	source = wire_load32(bytes + AT_SOURCE_LENGTH);
+	bitmap = wire_load32(bytes + AT_BITMAP_LENGTH);
 	return source <= DELTA_TEXT_MAX && bitmap <= DELTA_TEXT_MAX &&
 	       length == DELTA_FIXED_SIZE + source + bitmap + 4 && length <= size;
 }
@@ -145,21 +91,25 @@ int
 delta_header_decode(struct delta_header *header, const uint8_t *bytes, size_t size, char **error)
 {
 	int r = check_magic(bytes, size, error);
+	uint32_t source;
 
 	if (r < 0)
 		return r;
 	if (!lengths_fit(bytes, size))
 		return error_set(error, -EINVAL, "its header is torn");
-	header->length = delta_get32(bytes + AT_LENGTH);
+	header->length = wire_load32(bytes + AT_LENGTH);
 	header->checksum = crc32c(0, bytes, header->length - 4);
-	if (header->checksum != delta_get32(bytes + header->length - 4))
+	if (header->checksum != wire_load32(bytes + header->length - 4))
 		return error_set(error, -EINVAL, "its header has a wrong checksum");
-	header->size = delta_get64(bytes + AT_SIZE);
-	header->number = delta_get64(bytes + AT_NUMBER);
-	header->seconds = delta_get64(bytes + AT_SECONDS);
+	header->size = wire_load64(bytes + AT_SIZE);
+	header->number = wire_load64(bytes + AT_NUMBER);
+	header->seconds = wire_load64(bytes + AT_SECONDS);
 	memcpy(header->id, bytes + AT_ID, DELTA_ID_SIZE);
 	memcpy(header->parent, bytes + AT_PARENT, DELTA_ID_SIZE);
-	if (!get_texts(header, bytes))
+	source = wire_load32(bytes + AT_SOURCE_LENGTH);
+	if (!delta_get_text(header->source, bytes + DELTA_FIXED_SIZE, source) ||
+	    !delta_get_text(header->bitmap, bytes + DELTA_FIXED_SIZE + source,
+			    wire_load32(bytes + AT_BITMAP_LENGTH)))
 		return error_set(error, -EINVAL, "a text in its header has a byte of zero");
 	if (header->size > INT64_MAX)
 		return error_set(error, -EINVAL, "its image is too large: %" PRIu64 " bytes",
@@ -205,32 +155,32 @@ delta_record_encode(const struct delta_header *header, const struct delta_record
 {
 	uint8_t *next = bytes;
 
-	next = delta_put32(next, record->type);
-	next = delta_put32(next, record->checksum);
-	next = delta_put64(next, record->offset);
-	next = delta_put64(next, record->length);
-	next = delta_put32(next, 0);
-	delta_put32(next, crc32c(header->checksum, bytes, (size_t)(next - bytes)));
+	next = wire_store32(next, record->type);
+	next = wire_store32(next, record->checksum);
+	next = wire_store64(next, record->offset);
+	next = wire_store64(next, record->length);
+	next = wire_store32(next, 0);
+	wire_store32(next, crc32c(header->checksum, bytes, (size_t)(next - bytes)));
 }
 
 int
 delta_record_decode(const struct delta_header *header, const uint8_t bytes[DELTA_RECORD_SIZE],
 		    struct delta_record *record, char **error)
 {
-	const uint32_t type = delta_get32(bytes);
+	const uint32_t type = wire_load32(bytes);
 
-	if (delta_get32(bytes + DELTA_RECORD_SIZE - 4) !=
+	if (wire_load32(bytes + DELTA_RECORD_SIZE - 4) !=
 	    crc32c(header->checksum, bytes, DELTA_RECORD_SIZE - 4))
 		return error_set(error, -EINVAL, "a record has a wrong checksum");
 	if (type != DELTA_DATA && type != DELTA_ZEROES && type != DELTA_END)
 		return error_set(error, -EINVAL, "a record has the unknown type %" PRIu32, type);
-	if (delta_get32(bytes + 24) != 0)
+	if (wire_load32(bytes + 24) != 0)
 		return error_set(error, -EINVAL, "a record has unknown flags");
 	*record = (struct delta_record){
 		.type = type,
-		.checksum = delta_get32(bytes + 4),
-		.offset = delta_get64(bytes + 8),
-		.length = delta_get64(bytes + 16),
+		.checksum = wire_load32(bytes + 4),
+		.offset = wire_load64(bytes + 8),
+		.length = wire_load64(bytes + 16),
 	};
 	if (type != DELTA_END && (record->length == 0 || record->length > header->size ||
 				  record->offset > header->size - record->length ||

@@ -64,26 +64,6 @@ durable_part_path(const char *path)
 	return g_strconcat(path, ".part", NULL);
 }
 
-/* Whether the name leads to the open file. */
-static bool
-lock_is_named(int fd, const char *name)
-{
-	struct stat open, named;
-
-	return fstat(fd, &open) == 0 && stat(name, &named) == 0 && open.st_dev == named.st_dev &&
-	       open.st_ino == named.st_ino;
-}
-
-/* By errno.  Users know the directory, but no lock. */
-static void
-fail_to_lock(const char *path, const char *name, GError **error)
-{
-	const int r = errno;
-	g_autofree char *directory = g_path_get_dirname(path);
-
-	failure_errno(error, r, "%s", r == ENOENT || r == ENOTDIR ? directory : name);
-}
-
 int
 durable_lock(const char *path, GError **error)
 {
@@ -91,9 +71,15 @@ durable_lock(const char *path, GError **error)
 
 	for (;;) {
 		int CLEANUP_CLOSE fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		struct stat ours, named;
 
 		if (fd < 0) {
-			fail_to_lock(path, name, error);
+			const int err = errno;
+			g_autofree char *directory = g_path_get_dirname(path);
+
+			/* Users know the directory, but no lock. */
+			failure_errno(error, err, "%s",
+				      err == ENOENT || err == ENOTDIR ? directory : name);
 			return -1;
 		}
 		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -101,42 +87,33 @@ durable_lock(const char *path, GError **error)
 			return -1;
 		}
 		/* Its last owner may have removed it before we had the lock. */
-		if (lock_is_named(fd, name))
+		if (fstat(fd, &ours) == 0 && stat(name, &named) == 0 &&
+		    ours.st_dev == named.st_dev && ours.st_ino == named.st_ino)
 			return steal_fd(&fd);
 	}
-}
-
-/* The lock of a directory in which this process can make no file. */
-static bool
-lock_there(const char *path, const char *name, int *lock, GError **error)
-{
-	GError *why = NULL;
-	int CLEANUP_CLOSE fd = durable_open(name, O_RDONLY | O_NOFOLLOW, &why);
-
-	if (fd < 0 && !failure_is(why, ENOENT))
-		return failure_pass(error, &why);
-	g_clear_error(&why);
-	if (fd < 0)
-		return true;
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return failure(error, EBUSY, "%s: another backup or restore is using it", path);
-	*lock = steal_fd(&fd);
-	return true;
 }
 
 bool
 durable_lock_to_read(const char *path, int *lock, GError **error)
 {
 	g_autofree char *name = g_strconcat(path, ".lock", NULL);
-	GError *why = NULL;
+	g_autoptr(GError) why = NULL;
+	int CLEANUP_CLOSE fd = -1;
 
 	*lock = durable_lock(path, &why);
 	if (*lock >= 0)
 		return true;
 	if (!failure_is(why, EROFS) && !failure_is(why, EACCES))
 		return failure_pass(error, &why);
+	/* This process can make no file in the directory: only another one's lock counts. */
 	g_clear_error(&why);
-	return lock_there(path, name, lock, error);
+	fd = durable_open(name, O_RDONLY | O_NOFOLLOW, &why);
+	if (fd < 0)
+		return failure_is(why, ENOENT) || failure_pass(error, &why);
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return failure(error, EBUSY, "%s: another backup or restore is using it", path);
+	*lock = steal_fd(&fd);
+	return true;
 }
 
 void
@@ -210,9 +187,9 @@ static bool
 write_text(const char *path, const char *text, GError **error)
 {
 	const size_t size = strlen(text);
-	/* One that is left from a killed run goes, and no link is followed. */
 	int CLEANUP_CLOSE fd = -1;
 
+	/* One that is left from a killed run goes, and no link is followed. */
 	unlink(path);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)

@@ -151,27 +151,9 @@ take_extents(void *data, const char *context, uint64_t offset, uint32_t *entries
 	return 0;
 }
 
-static int64_t
-send_map(struct nbd_handle *handle, struct map_request *map, nbd_completion_callback completion)
-{
-	const nbd_extent_callback extents = {.callback = take_extents, .user_data = map};
-
-	g_array_set_size(map->entries, 0); /* it may be sent again */
-	return libnbd.aio_block_status(handle, map->request.piece.length, map->request.piece.offset,
-				       extents, completion, 0);
-}
-
 /* For a server that can't make zeroes itself.  Never written to, but not const: as a constant, it
  * would be in the program's file. */
 static unsigned char zeroes[PLAN_DATA_MAX];
-
-static int64_t
-send_zero(struct nbd_handle *handle, const struct part *piece, nbd_completion_callback completion)
-{
-	if (libnbd.can_zero(handle) == 1)
-		return libnbd.aio_zero(handle, piece->length, piece->offset, completion, 0);
-	return libnbd.aio_pwrite(handle, zeroes, piece->length, piece->offset, completion, 0);
-}
 
 static int64_t
 send_command(struct nbd_handle *handle, struct flight *flight)
@@ -179,6 +161,7 @@ send_command(struct nbd_handle *handle, struct flight *flight)
 	const nbd_completion_callback completion = {.callback = flight_answered,
 						    .user_data = flight};
 	struct end_request *request = flight->request;
+	struct map_request *map = (struct map_request *)request; /* END_MAP */
 	const struct part *piece = &request->piece;
 
 	switch (request->operation) {
@@ -188,9 +171,18 @@ send_command(struct nbd_handle *handle, struct flight *flight)
 	case END_WRITE:
 		return libnbd.aio_pwrite(handle, request->data, piece->length, piece->offset,
 					 completion, 0);
-	case END_ZERO: return send_zero(handle, piece, completion);
+	case END_ZERO:
+		if (libnbd.can_zero(handle) == 1)
+			return libnbd.aio_zero(handle, piece->length, piece->offset, completion, 0);
+		return libnbd.aio_pwrite(handle, zeroes, piece->length, piece->offset, completion,
+					 0);
 	case END_SYNC: return libnbd.aio_flush(handle, completion, 0);
-	case END_MAP: return send_map(handle, (struct map_request *)request, completion);
+	case END_MAP:
+		g_array_set_size(map->entries, 0); /* it may be sent again */
+		return libnbd.aio_block_status(
+			handle, piece->length, piece->offset,
+			(nbd_extent_callback){.callback = take_extents, .user_data = map},
+			completion, 0);
 	}
 	return -1;
 }

@@ -373,6 +373,11 @@ take_facts(struct export_end *export, GError **error)
 			       "%s: the server says that it has %" G_GUINT64_FORMAT
 			       " bytes; nbdloop copies at most %" G_GUINT64_FORMAT " (64 PiB)",
 			       export->options.uri, export->size, SIZE_LIMIT);
+	if (export->size < export->options.least_size)
+		return failure(error, ENOSPC,
+			       "%s is too small: it has %" G_GUINT64_FORMAT
+			       " bytes, and %" G_GUINT64_FORMAT " are needed",
+			       export->options.uri, export->size, export->options.least_size);
 	export->end.zero_max = zero_max_of(handle);
 	export->tells_allocation = libnbd.can_meta_context(handle, CONTEXT_BASE) == 1;
 	export->can_flush = libnbd.can_flush(handle) == 1;
@@ -485,8 +490,8 @@ export_end_is_client(const struct end *end, const char *client)
 
 /* ---- what the server tells of its blocks */
 
-#define AT_ONCE                                                                                    \
-	(UINT64_C(1) << 31) /* bytes that one request asks about: a whole number of blocks */
+/* Bytes that one request asks about: a whole number of blocks. */
+#define AT_ONCE (UINT64_C(1) << 31)
 
 /* Bytes between two parts that it's better to ask about, too: each question takes a round trip. */
 #define GAP_MAX (UINT64_C(64) << 20)

@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 /* Connects.  The caller frees it (end_clear); NULL with an error: also if the server doesn't know
- * one of the bitmaps, or the export is read-only and must not be. */
+ * one of the bitmaps, or the export is too small, or is read-only and must not be. */
 struct end *
 export_end_open(const struct export_end_options *options, GError **error);
 

@@ -6,6 +6,7 @@
 #define TOOL_BACKUP_EXPORT_OPTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define EXPORT_END_BITMAPS 2 /* that one end can ask for */
 
@@ -15,6 +16,7 @@ struct export_end_options {
 	unsigned int connections;                /* at most; 1 to END_POLLED_MAX */
 	unsigned int seconds; /* that it may be without an answer, or lost; at least 1 */
 	bool writable;        /* it is to be written to */
+	uint64_t least_size;  /* bytes that it must have; 0: any number */
 };
 
 #endif

@@ -56,16 +56,6 @@ writers_free(struct writers *writers)
 	g_free(writers);
 }
 
-/* One thread is enough to go on. */
-static bool
-start_threads(struct writers *writers)
-{
-	g_autoptr(GError) why = NULL;
-
-	writers->threads = g_thread_pool_new(write_one, writers, THREADS, TRUE, &why);
-	return writers->threads && g_thread_pool_get_num_threads(writers->threads) > 0;
-}
-
 /* `carry_out` is called with `data` on any of the threads, and returns 0 or an errno.  The caller
  * frees it (writers_free); NULL: the machine has no room for a thread. */
 static struct writers *
@@ -77,17 +67,13 @@ writers_new(int (*carry_out)(void *data, const struct end_request *request), voi
 	writers->data = data;
 	writers->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	writers->results = g_async_queue_new_full(g_free);
-	if (writers->event >= 0 && start_threads(writers))
+	if (writers->event >= 0)
+		writers->threads = g_thread_pool_new(write_one, writers, THREADS, TRUE, NULL);
+	/* One thread is enough to go on. */
+	if (writers->threads && g_thread_pool_get_num_threads(writers->threads) > 0)
 		return writers;
 	writers_free(writers);
 	return NULL;
-}
-
-/* The caller keeps the request until writers_finished() has returned it. */
-static void
-writers_start(struct writers *writers, struct end_request *request)
-{
-	g_thread_pool_push(writers->threads, request, NULL);
 }
 
 /* A request that was carried out, with its result; NULL: there is none now. */
@@ -266,15 +252,6 @@ file_block_of(int fd)
 	return block;
 }
 
-static bool
-is_for_direct(const struct file_end *file, const struct end_request *request)
-{
-	const struct part *piece = &request->piece;
-
-	return file->direct >= 0 && ((piece->offset | piece->length) & (file->block - 1)) == 0 &&
-	       ((uintptr_t)request->data & (FILE_END_ALIGNMENT - 1)) == 0;
-}
-
 /* Runs on any thread. */
 static int
 file_overwrite(void *data, const struct end_request *request)
@@ -286,32 +263,27 @@ file_overwrite(void *data, const struct end_request *request)
 		return file_zero(file, piece);
 	/* What direct I/O can't do (EINVAL), the page cache can; what the disk can't, the sync
 	 * tells. */
-	if (is_for_direct(file, request) &&
+	if (file->direct >= 0 && ((piece->offset | piece->length) & (file->block - 1)) == 0 &&
+	    ((uintptr_t)request->data & (FILE_END_ALIGNMENT - 1)) == 0 &&
 	    file_write_all(file->direct, request->data, piece->length, piece->offset) == 0)
 		return 0;
 	return file_write_all(file->fd, request->data, piece->length, piece->offset);
 }
 
-/* Opens the file once more, for direct I/O: its name may lead to another one. */
-static int
-file_open_direct(int fd)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	return open(name, O_WRONLY | O_DIRECT | O_CLOEXEC);
-}
-
 static bool
 begin_overwriting(struct file_end *file)
 {
+	char name[64];
+
 	if (file->writers)
 		return true;
 	file->writers = writers_new(file_overwrite, file);
 	if (!file->writers)
 		return false;
-	/* The threads see both, since they have no request yet. */
-	file->direct = file_open_direct(file->fd);
+	/* The same file once more: its name may lead to another one.  The threads see both members,
+	 * since they have no request yet. */
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", file->fd);
+	file->direct = open(name, O_WRONLY | O_DIRECT | O_CLOEXEC);
 	file->block = file_block_of(file->fd);
 	return true;
 }
@@ -353,7 +325,8 @@ file_start(struct end *end, struct end_request *request)
 	if (request->operation == END_READ || file->fresh)
 		file_finish(end, request, file_carry_out(file, request));
 	else if (begin_overwriting(file))
-		writers_start(file->writers, request);
+		/* Its caller keeps it until writers_finished() has returned it. */
+		g_thread_pool_push(file->writers->threads, request, NULL);
 	else
 		file_finish(end, request, EAGAIN);
 }

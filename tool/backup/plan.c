@@ -92,15 +92,6 @@ plan_add_common(GArray *plan, GArray *told, GArray *wanted)
 	}
 }
 
-static uint64_t
-piece_length(const struct part *part, uint64_t done, uint64_t zero_max)
-{
-	/* The checksum is that of the whole record. */
-	if (part->position)
-		return part->length;
-	return MIN(part->length - done, part->zero ? zero_max : PLAN_DATA_MAX);
-}
-
 bool
 plan_next(GArray *plan, struct plan_cursor *cursor, uint64_t zero_max, struct part *piece)
 {
@@ -111,7 +102,10 @@ plan_next(GArray *plan, struct plan_cursor *cursor, uint64_t zero_max, struct pa
 	part = plan_part(plan, cursor->index);
 	*piece = *part;
 	piece->offset += cursor->done;
-	piece->length = piece_length(part, cursor->done, zero_max);
+	/* A record stays whole, since its checksum is that of all its data. */
+	if (!part->position)
+		piece->length =
+			MIN(part->length - cursor->done, part->zero ? zero_max : PLAN_DATA_MAX);
 	cursor->done += piece->length;
 	if (cursor->done == part->length)
 		*cursor = (struct plan_cursor){.index = cursor->index + 1};

@@ -24,8 +24,8 @@ apply_delta(struct raw_backup *raw, int fd, const struct delta_header *header,
 {
 	struct end *END_CLEANUP source = delta_end_open(fd, raw->redo_path, header);
 	struct end *END_CLEANUP target = NULL;
-	g_autoptr(GArray) plan = plan_new();
-	struct copy_options options = {.source = source, .plan = plan, .progress = progress};
+	g_autoptr(GArray) plan = NULL;
+	struct copy_options options = {.source = source, .progress = progress};
 	int file;
 
 	if (!image_file_has_no_writer(raw->path, error))
@@ -34,8 +34,8 @@ apply_delta(struct raw_backup *raw, int fd, const struct delta_header *header,
 	if (file < 0)
 		return false;
 	options.target = target = file_end_new(file, raw->path, false);
-	return delta_plan(fd, raw->redo_path, header, plan, error) &&
-	       copy_run("apply", &options, error);
+	options.plan = plan = delta_plan(fd, raw->redo_path, header, error);
+	return plan && copy_run("apply", &options, error);
 }
 
 /* Whether the file is the one that the increment was begun on. */
@@ -70,65 +70,37 @@ raw_note_state(struct raw_backup *raw, const struct delta_header *header, GError
 }
 
 static bool
-raw_redo(struct raw_backup *raw, int fd, const struct delta_header *header,
-	 struct progress *progress, GError **error)
+redo_interrupted(struct raw_backup *raw, struct progress *progress, GError **error)
 {
-	const bool done = raw->has_state && memcmp(header->id, raw->state.id, DELTA_ID_SIZE) == 0,
-		   next = raw->has_state &&
-			  memcmp(header->parent, raw->state.id, DELTA_ID_SIZE) == 0;
+	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
+	g_autoptr(GError) why = NULL;
+	int CLEANUP_CLOSE fd = durable_open(raw->redo_path, O_RDONLY, &why);
+	bool done, next;
 
-	if (!done && !next) {
-		close(fd);
+	if (fd < 0)
+		return failure_is(why, ENOENT) || failure_pass(error, &why);
+	if (!delta_read_header(fd, raw->redo_path, header, error))
+		return false;
+	done = raw->has_state && memcmp(header->id, raw->state.id, DELTA_ID_SIZE) == 0;
+	next = raw->has_state && memcmp(header->parent, raw->state.id, DELTA_ID_SIZE) == 0;
+	if (!done && !next)
 		return failure(error, EINVAL,
 			       "%s is an increment, but not of %s: remove it, and take a full "
 			       "backup",
 			       raw->redo_path, raw->path);
-	}
-	if (next && !is_begun_on(raw, error)) {
-		close(fd);
-		return false;
-	}
-	if (done)
-		close(fd);
-	else if (!apply_delta(raw, fd, header, progress, error) ||
-		 !raw_note_state(raw, header, error))
+	if (!done && (!is_begun_on(raw, error) ||
+		      !apply_delta(raw, steal_fd(&fd), header, progress, error) ||
+		      !raw_note_state(raw, header, error)))
 		return false;
 	return unlink(raw->redo_path) == 0 || failure_errno(error, errno, "%s", raw->redo_path);
 }
 
-static bool
-redo_interrupted(struct raw_backup *raw, struct progress *progress, GError **error)
-{
-	g_autofree struct delta_header *header = g_new0(struct delta_header, 1);
-	GError *why = NULL;
-	const int fd = durable_open(raw->redo_path, O_RDONLY, &why);
-
-	if (fd < 0 && !failure_is(why, ENOENT))
-		return failure_pass(error, &why);
-	g_clear_error(&why);
-	if (fd < 0)
-		return true;
-	if (delta_read_header(fd, raw->redo_path, header, error))
-		return raw_redo(raw, fd, header, progress, error);
-	close(fd);
-	return false;
-}
-
 /* ---- its life */
-
-/* The file itself: the new one takes its place, not that of a link to it. */
-static char *
-raw_real_path(const char *path)
-{
-	char *CLEANUP_FREE real = realpath(path, NULL);
-
-	return g_strdup(real ? real : path);
-}
 
 static bool
 raw_read_facts(struct raw_backup *raw, GError **error)
 {
-	GError *why = NULL;
+	g_autoptr(GError) why = NULL;
 
 	raw->exists = stat(raw->path, &raw->st) == 0;
 	if (!raw->exists && errno != ENOENT)
@@ -139,40 +111,28 @@ raw_read_facts(struct raw_backup *raw, GError **error)
 			       "(--format=delta) or an export (a URI)",
 			       raw->path);
 	raw->has_state = backup_state_read(&raw->state, raw->state_path, &why);
-	if (raw->has_state || failure_is(why, ENOENT)) {
-		g_clear_error(&why);
-		return true;
-	}
-	return failure_pass(error, &why);
+	return raw->has_state || failure_is(why, ENOENT) || failure_pass(error, &why);
 }
 
-static bool
-open_at(struct raw_backup *raw, const char *path, GError **error)
+bool
+raw_backup_open(struct raw_backup *raw, const char *path, bool to_read, struct progress *progress,
+		GError **error)
 {
-	*raw = (struct raw_backup){.path = raw_real_path(path), .lock = -1, .part = -1};
+	/* The file itself: the new one takes its place, not that of a link to it. */
+	char *CLEANUP_FREE real = realpath(path, NULL);
+
+	*raw = (struct raw_backup){.path = g_strdup(real ? real : path), .lock = -1, .part = -1};
 	raw->state_path = g_strconcat(raw->path, ".state", NULL);
 	raw->redo_path = g_strconcat(raw->path, ".redo", NULL);
-	return !g_file_test(raw->path, G_FILE_TEST_IS_DIR) ||
-	       failure(error, EISDIR, "%s is a directory: name a file in it, or use --format=delta",
-		       path);
-}
-
-bool
-raw_backup_open(struct raw_backup *raw, const char *path, struct progress *progress, GError **error)
-{
-	if (!open_at(raw, path, error))
+	if (g_file_test(raw->path, G_FILE_TEST_IS_DIR))
+		return failure(error, EISDIR,
+			       "%s is a directory: name a file in it, or use --format=delta", path);
+	if (to_read && !durable_lock_to_read(raw->path, &raw->lock, error))
 		return false;
-	raw->lock = durable_lock(raw->path, error);
-	return raw->lock >= 0 && raw_read_facts(raw, error) &&
+	if (!to_read)
+		raw->lock = durable_lock(raw->path, error);
+	return (to_read || raw->lock >= 0) && raw_read_facts(raw, error) &&
 	       redo_interrupted(raw, progress, error);
-}
-
-bool
-raw_backup_open_to_read(struct raw_backup *raw, const char *path, struct progress *progress,
-			GError **error)
-{
-	return open_at(raw, path, error) && durable_lock_to_read(raw->path, &raw->lock, error) &&
-	       raw_read_facts(raw, error) && redo_interrupted(raw, progress, error);
 }
 
 bool
@@ -259,18 +219,14 @@ raw_backup_apply(struct raw_backup *raw, struct progress *progress, GError **err
 	return redo_interrupted(raw, progress, error);
 }
 
-bool
-raw_backup_distrust(struct raw_backup *raw, GError **error)
+void
+raw_backup_distrust(struct raw_backup *raw)
 {
-	GError *why = NULL;
+	g_autoptr(GError) why = NULL;
 
-	(void)error; /* is set */
 	g_clear_pointer(&raw->state.bitmap, g_free);
-	if (backup_state_write(&raw->state, raw->state_path, &why))
-		return false;
-	log_warning("%s", why->message);
-	g_error_free(why);
-	return false;
+	if (!backup_state_write(&raw->state, raw->state_path, &why))
+		log_warning("%s", why->message);
 }
 
 bool

@@ -33,18 +33,13 @@ struct raw_backup {
 
 #define RAW_BACKUP_CLEANUP __attribute__((cleanup(raw_backup_close)))
 
-/* Locks and reads it, whether or not there is a file, and ends an interrupted increment.  The
- * caller closes it, also after an error; a new file that has not taken its place is removed then.
- */
+/* Locks and reads it, whether or not there is a file, and ends an interrupted increment.  With
+ * `to_read`, the directory may be one that can't be written, unless there is such an increment.
+ * The caller closes it, also after an error; a new file that has not taken its place is removed
+ * then. */
 bool
-raw_backup_open(struct raw_backup *raw, const char *path, struct progress *progress,
+raw_backup_open(struct raw_backup *raw, const char *path, bool to_read, struct progress *progress,
 		GError **error);
-
-/* The same to read it, which needs no directory that can be written, unless there is an interrupted
- * increment. */
-bool
-raw_backup_open_to_read(struct raw_backup *raw, const char *path, struct progress *progress,
-			GError **error);
 
 /* Whether it is still what it was when it was opened, since without a lock it may have changed. */
 bool
@@ -66,9 +61,9 @@ bool
 raw_backup_apply(struct raw_backup *raw, struct progress *progress, GError **error);
 
 /* After a comparison that has found other bytes than the source's: no increment is possible any
- * more.  Returns false, with the comparison's error. */
-bool
-raw_backup_distrust(struct raw_backup *raw, GError **error);
+ * more. */
+void
+raw_backup_distrust(struct raw_backup *raw);
 
 /* Whether nobody has written to the file since its last backup; else an error. */
 bool

@@ -35,15 +35,11 @@ open_export(struct target *target, const struct restore_job *job, uint64_t size,
 		.connections = job->connections,
 		.seconds = job->seconds,
 		.writable = true,
+		.least_size = size,
 	};
 
 	target->end = export_end_open(&options, error);
-	return target->end &&
-	       (export_end_size(target->end) >= size ||
-		failure(error, ENOSPC,
-			"%s has %" G_GUINT64_FORMAT " bytes, and the backup %" G_GUINT64_FORMAT
-			": it is too small",
-			job->target, export_end_size(target->end), size));
+	return target->end;
 }
 
 /* A backup's target has files beside it that tell what it holds; an increment that was interrupted
@@ -160,18 +156,6 @@ target_close(struct target *target)
 
 /* ---- of deltas */
 
-/* The records of a delta; a full one also has zeroes for the rest of the image. */
-static GArray *
-plan_of(const struct chain_link *link, int fd, GError **error)
-{
-	g_autoptr(GArray) records = plan_new();
-
-	if (!delta_plan(fd, link->path, &link->header, records, error))
-		return NULL;
-	return link->header.number ? g_steal_pointer(&records)
-				   : plan_of_all(records, link->header.size);
-}
-
 static bool
 copy_link(const struct chain_link *link, struct target *target, const struct restore_job *job,
 	  GError **error)
@@ -184,7 +168,7 @@ copy_link(const struct chain_link *link, struct target *target, const struct res
 	if (fd < 0)
 		return false;
 	options.source = source = delta_end_open(fd, link->path, &link->header);
-	options.plan = plan = plan_of(link, fd, error);
+	options.plan = plan = delta_plan(fd, link->path, &link->header, error);
 	if (!plan || !copy_run("restore", &options, error))
 		return false;
 	job->progress->copied += plan_bytes(plan, false);
@@ -201,7 +185,7 @@ check_link(const struct chain_link *link, bool data, GError **error)
 
 	if (fd < 0)
 		return false;
-	plan = plan_of(link, fd, error);
+	plan = delta_plan(fd, link->path, &link->header, error);
 	return plan && (!data || delta_check_data(fd, link->path, &link->header, plan, error));
 }
 
@@ -221,24 +205,17 @@ choose_links(GPtrArray *links, const struct restore_job *job, GError **error)
 	return true;
 }
 
-/* An export that can't be had, or is too small, is told before the chain is read, which takes long.
- */
-static bool
-is_export_possible(const struct restore_job *job, guint64 size, GError **error)
-{
-	struct target TARGET_CLEANUP target = {.lock = -1, .part = -1};
-
-	return !nbd_uri_is(job->target) || target_open(&target, job, size, error);
-}
-
 static bool
 restore_links(GPtrArray *links, const struct restore_job *job, GError **error)
 {
 	struct target TARGET_CLEANUP target = {.lock = -1, .part = -1};
 	const struct chain_link *first = links->pdata[0];
 
-	if (!is_export_possible(job, first->header.size, error))
+	/* An export that is missing or too small is reported before the chain is read, which takes
+	 * long. */
+	if (nbd_uri_is(job->target) && !open_export(&target, job, first->header.size, error))
 		return false;
+	end_clear(&target.end);
 	for (guint i = 0; i < links->len; i++) {
 		if (!check_link(links->pdata[i], nbd_uri_is(job->target), error))
 			return false;
@@ -282,7 +259,7 @@ restore_raw(const struct restore_job *job, GError **error)
 {
 	struct raw_backup RAW_BACKUP_CLEANUP raw;
 
-	if (!raw_backup_open_to_read(&raw, job->source, job->progress, error))
+	if (!raw_backup_open(&raw, job->source, true, job->progress, error))
 		return false;
 	if (job->has_until)
 		return failure(error, EINVAL,

@@ -92,16 +92,6 @@ prefix_for(const char *target)
 	return g_strdup_printf(PREFIX "%.*s-", PREFIX_TAG, digest);
 }
 
-static char *
-name_with(const char *prefix)
-{
-	uint64_t number;
-
-	if (getentropy(&number, sizeof(number)) != 0)
-		number = (uint64_t)g_random_int() << 32 | g_random_int();
-	return g_strdup_printf("%s%016" G_GINT64_MODIFIER "x", prefix, number);
-}
-
 /* ---- the server's exports */
 
 static json_t *
@@ -407,7 +397,7 @@ live_source_open(struct live_source *live, const struct live_source_wish *wish,
 		return false;
 	live->text = text_of(live);
 	live->prefix = prefix_for(wish->target);
-	live->name = name_with(live->prefix);
+	live->name = g_strdup_printf("%s%08x%08x", live->prefix, g_random_int(), g_random_int());
 	live->locked = wish->checkpoint;
 	if (live->locked)
 		live->moment.checkpoint = live->name;
@@ -549,14 +539,16 @@ backup_tell_end(const struct backup_job *job, const struct backup_result *result
 }
 
 static bool
-run_job(const struct backup_job *job, enum format format, struct backup_result *result,
-	GError **error)
+run_job(const struct backup_job *job, const struct backup_options *options,
+	struct backup_result *result, GError **error)
 {
-	if (format == FORMAT_DELTA)
-		return backup_to_directory(job, result, error);
-	if (nbd_uri_is(job->target))
-		return backup_to_export(job, result, error);
-	return backup_to_file(job, result, error);
+	const bool done = options->format == FORMAT_DELTA ? backup_to_directory(job, result, error)
+			  : nbd_uri_is(job->target)       ? backup_to_export(job, result, error)
+							  : backup_to_file(job, result, error);
+
+	if (done && options->copy.json)
+		backup_tell_end(job, result);
+	return done;
 }
 
 /* The same from a snapshot of an image in use. */
@@ -577,25 +569,9 @@ run_live(struct backup_job *job, const struct backup_options *options, struct ba
 	if (done) {
 		job->source = live.text;
 		job->moment = &live.moment;
-		done = run_job(job, options->format, result, error);
+		done = run_job(job, options, result, error);
 	}
-	if (done && options->copy.json)
-		backup_tell_end(job, result);
 	live_source_close(&live);
-	return done;
-}
-
-static bool
-run_job_of(struct backup_job *job, const struct backup_options *options,
-	   struct backup_result *result, GError **error)
-{
-	bool done;
-
-	if (!nbd_uri_is(job->source))
-		return run_live(job, options, result, error);
-	done = run_job(job, options->format, result, error);
-	if (done && options->copy.json)
-		backup_tell_end(job, result);
 	return done;
 }
 
@@ -624,7 +600,8 @@ run_backup(const struct verb_call *call, GError **error)
 	if (!backup_check_options(options, job.source, job.target, error))
 		return false;
 	interruption_watch();
-	done = run_job_of(&job, options, &result, error);
+	done = nbd_uri_is(job.source) ? run_job(&job, options, &result, error)
+				      : run_live(&job, options, &result, error);
 	g_free(result.file);
 	g_free(result.next);
 	/* A backup that was interrupted has said so, and ends as the signal ends a program. */

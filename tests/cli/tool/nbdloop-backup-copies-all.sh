@@ -179,7 +179,7 @@ quietly cmp "$dir/empty.img" "$dir/replica.img"
 truncate -s 25M "$dir/empty.img"
 end_process empty KILL
 slow_nbdkit larger file "$dir/empty.img"
-refuses 'has 25165824 bytes, and the source 26214400: it is too small' "$uri" "$target_uri"
+refuses 'is too small: it has 25165824 bytes, and 26214400 are needed' "$uri" "$target_uri"
 end_process plain KILL
 start_target readonly -r file "$dir/replica.img"
 refuses 'target.sock is read-only' "$uri" "$target_uri"

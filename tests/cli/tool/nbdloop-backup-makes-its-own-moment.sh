@@ -66,8 +66,8 @@ done
 
 # ---- errors leave nothing, and all that the next increment needs
 change 3
-refuses 'small.* it is too small' "$dir/control" "$small"
-refuses 'small.* it is too small' --state="$dir/small.state" "$dir/control" "$small"
+refuses 'small.* is too small' "$dir/control" "$small"
+refuses 'small.* is too small' --state="$dir/small.state" "$dir/control" "$small"
 refuses 'is the source itself' "$dir/control" "$uri"
 refuses 'disk.img is open in the server of the source' --force "$dir/control" "$dir/disk.img"
 refuses 'has no export "none"' --export=none "$dir/control" "$dir/new.img"
