@@ -234,16 +234,6 @@ uri_take_server(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters, GErro
 	       failure(error, ENAMETOOLONG, "the path of the socket is too long");
 }
 
-static bool
-take_export(struct nbd_uri *uri, GUri *parsed, GError **error)
-{
-	const char *path = g_uri_get_path(parsed);
-
-	uri->export = g_strdup(*path == '/' ? path + 1 : path);
-	return strlen(uri->export) <= NBD_STRING_MAX ||
-	       failure(error, ENAMETOOLONG, "the export's name is too long");
-}
-
 /* The guard, which connects again, has another current directory. */
 static bool
 check_absolute(const char *name, const char *path, GError **error)
@@ -273,6 +263,7 @@ static bool
 uri_take_all(struct nbd_uri *uri, GUri *parsed, GError **error)
 {
 	g_autoptr(GHashTable) parameters = NULL;
+	const char *path = g_uri_get_path(parsed);
 
 	if (!check_authority(parsed, error))
 		return false;
@@ -280,16 +271,15 @@ uri_take_all(struct nbd_uri *uri, GUri *parsed, GError **error)
 	if (!parameters)
 		return false;
 	take_tls(uri, parsed, parameters);
-	return take_export(uri, parsed, error) && uri_take_server(uri, parsed, parameters, error);
+	uri->export = g_strdup(*path == '/' ? path + 1 : path);
+	if (strlen(uri->export) > NBD_STRING_MAX)
+		return failure(error, ENAMETOOLONG, "the export's name is too long");
+	return uri_take_server(uri, parsed, parameters, error);
 }
 
-/* Whether the text has an IPv6 address with an interface as other programs write it:
- * "[fe80::1%eth0]" (RFC 6874, section 2). */
-static bool
-has_bare_interface(const char *text)
-{
-	return g_regex_match_simple("\\[[0-9a-fA-F:.]+%(?!25)[^]]+\\]", text, 0, 0);
-}
+/* An IPv6 address with an interface as other programs write it: "[fe80::1%eth0]" (RFC 6874, section
+ * 2). */
+#define BARE_INTERFACE "\\[[0-9a-fA-F:.]+%(?!25)[^]]+\\]"
 
 bool
 nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error)
@@ -300,7 +290,7 @@ nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error)
 	*uri = (struct nbd_uri){.port = 0};
 	if (!parsed)
 		return failure(error, EINVAL, "%s: %s%s", text, why->message,
-			       has_bare_interface(text)
+			       g_regex_match_simple(BARE_INTERFACE, text, 0, 0)
 				       ? ": the sign before an interface is written %25, as in "
 					 "[fe80::1%25eth0]"
 				       : "");
@@ -370,16 +360,6 @@ add_unix(GArray *addresses, const char *path)
 	g_array_append_val(addresses, one);
 }
 
-/* Whether it is a link-local address of IPv6 without its interface. */
-static bool
-needs_interface(const struct addrinfo *found)
-{
-	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)found->ai_addr;
-
-	return found->ai_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr) &&
-	       six->sin6_scope_id == 0;
-}
-
 static bool
 add_resolved(GArray *addresses, const struct nbd_uri *uri, GError **error)
 {
@@ -387,12 +367,15 @@ add_resolved(GArray *addresses, const struct nbd_uri *uri, GError **error)
 	 * can't name that one: ::1. */
 	const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
 	g_autofree char *service = g_strdup_printf("%u", uri->port);
+	const struct sockaddr_in6 *six;
 	struct addrinfo *found;
 	int r = getaddrinfo(uri->host, service, &wanted, &found);
 
 	if (r != 0)
 		return failure(error, EHOSTUNREACH, "%s: %s", uri->host, gai_strerror(r));
-	if (needs_interface(found)) {
+	six = (const struct sockaddr_in6 *)found->ai_addr;
+	if (found->ai_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr) &&
+	    six->sin6_scope_id == 0) {
 		freeaddrinfo(found);
 		return failure(error, EINVAL,
 			       "%s is an address of one network: name its interface, as in "

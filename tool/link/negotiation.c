@@ -4,7 +4,6 @@
 #include "nbd/client_handshake.h"
 #include "nbd/tls/ktls.h"
 #include "nbd/tls/session.h"
-#include "tool/link/negotiation_aim.h"
 
 #include <errno.h>
 #include <glib.h>
@@ -24,46 +23,21 @@
  * keys to the kernel, or of the session.  Uses the socket only to hand over the keys.
  */
 
-struct negotiation_tls;
-struct tls_session;
-
 enum negotiation_tls_result {
 	NEGOTIATION_TLS_SENDS,    /* all output is to be sent before the next step */
 	NEGOTIATION_TLS_RECEIVES, /* bytes must come before the next step */
-	NEGOTIATION_TLS_READY,    /* the NBD handshake has ended; negotiation_tls_finish() */
-	NEGOTIATION_TLS_FAILED,   /* negotiation_tls_reason() */
+	NEGOTIATION_TLS_READY,    /* the NBD handshake has ended */
+	NEGOTIATION_TLS_FAILED,   /* .reason says why */
 };
 
 struct negotiation_tls {
 	struct tls_session *session;
-	bool secured;           /* the TLS handshake has ended */
-	bool asked;             /* the NBD handshake goes on inside */
-	struct tls_input input; /* in .received */
-	char reason[NBD_STRING_MAX + 256];
+	bool secured;                      /* the TLS handshake has ended */
+	bool asked;                        /* the NBD handshake goes on inside */
+	struct tls_input input;            /* in .received */
+	char reason[NBD_STRING_MAX + 256]; /* a sentence */
 	uint8_t received[4096];
 };
-
-/* NULL: there is no memory. */
-static struct negotiation_tls *
-negotiation_tls_new(const struct negotiation_aim *aim)
-{
-	struct negotiation_tls *tls = g_new0(struct negotiation_tls, 1);
-
-	if (tls_session_new(&tls->session, aim->credentials, aim->hostname) == 0)
-		return tls;
-	g_free(tls);
-	return NULL;
-}
-
-/* Wipes the keys.  NULL is fine. */
-static void
-negotiation_tls_free(struct negotiation_tls *tls)
-{
-	if (!tls)
-		return;
-	tls_session_free(tls->session);
-	g_free(tls);
-}
 
 static enum negotiation_tls_result
 tls_fail(struct negotiation_tls *tls, const char *reason)
@@ -163,89 +137,13 @@ tls_hear(struct negotiation_tls *tls, struct nbd_client_handshake *handshake,
 	return tls_fail_by_library(tls);
 }
 
-/* Goes on as far as is possible with one output, which is empty before. */
-static enum negotiation_tls_result
-negotiation_tls_step(struct negotiation_tls *tls, struct nbd_client_handshake *handshake,
-		     struct nbd_output *output)
-{
-	if (!tls->secured)
-		return shake_hands(tls, output);
-	return tls->asked ? tls_hear(tls, handshake, output) : tls_ask(tls, handshake, output);
-}
-
-/* Where bytes of the server are to be received, after RECEIVES; negotiation_tls_received() tells
- * how many have come. */
-static uint8_t *
-negotiation_tls_room(struct negotiation_tls *tls, size_t *size)
-{
-	*size = sizeof(tls->received);
-	return tls->received;
-}
-
-static void
-negotiation_tls_received(struct negotiation_tls *tls, size_t length)
-{
-	tls->input = (struct tls_input){.bytes = tls->received, .length = length};
-}
-
-/* The server speaks only when it is asked now, so nothing may be left: whatever it is, the kernel
- * would take it for the beginning of a reply, or of a record. */
-static bool
-has_rest(const struct negotiation_tls *tls)
-{
-	return tls->input.length > 0 || tls_session_has_data(tls->session) ||
-	       !tls_session_at_record(tls->session);
-}
-
-/* After READY, and before another byte is received: tells the version and cipher.  False: the
- * server has said too much, see negotiation_tls_reason(). */
-static bool
-negotiation_tls_finish(struct negotiation_tls *tls, char *cipher, size_t size)
-{
-	if (has_rest(tls)) {
-		tls_fail(tls, "the server sent more than its answers");
-		return false;
-	}
-	snprintf(cipher, size, "%s", tls_session_describe(tls->session));
-	return true;
-}
-
-/* Then, either: gives the kernel the keys.  Tells how many records one key is good for (0: no
- * limit).  False: see negotiation_tls_reason(). */
-static bool
-negotiation_tls_hand_over(struct negotiation_tls *tls, int fd, uint64_t *record_limit)
-{
-	char reason[KTLS_REASON_MAX] = "";
-	int r;
-
-	*record_limit = ktls_record_limit(tls->session);
-	r = ktls_begin(tls->session, fd, reason);
-	if (r == 0)
-		return true;
-	snprintf(tls->reason, sizeof(tls->reason), "the kernel can't take over TLS (%s): %s",
-		 tls_session_describe(tls->session), r < 0 ? g_strerror(-r) : reason);
-	return false;
-}
-
-/* Or: the session, which is the caller's from now on. */
-static struct tls_session *
-negotiation_tls_take_session(struct negotiation_tls *tls)
-{
-	return g_steal_pointer(&tls->session);
-}
-
-/* A sentence. */
-static const char *
-negotiation_tls_reason(const struct negotiation_tls *tls)
-{
-	return tls->reason;
-}
+/* ---- the connection */
 
 /* How soon connect() is called again for a unix socket whose backlog is full, in milliseconds: the
  * kernel doesn't tell when there is room. */
 #define QUEUE_MS 10
 
-static void
+void
 negotiation_fail(struct negotiation *negotiation, const char *reason)
 {
 	negotiation->state = NEGOTIATION_FAILED;
@@ -380,8 +278,9 @@ take_result(struct negotiation *negotiation, enum nbd_client_result result)
 	case NBD_CLIENT_READY: negotiation->state = NEGOTIATION_READY; break;
 	case NBD_CLIENT_FAILED: negotiation_fail(negotiation, negotiation->handshake.reason); break;
 	case NBD_CLIENT_TLS:
-		negotiation->tls = negotiation_tls_new(negotiation->aim);
-		if (!negotiation->tls)
+		negotiation->tls = g_new0(struct negotiation_tls, 1);
+		if (tls_session_new(&negotiation->tls->session, negotiation->aim->credentials,
+				    negotiation->aim->hostname) != 0)
 			negotiation_fail(negotiation, g_strerror(ENOMEM));
 		break;
 	}
@@ -400,41 +299,52 @@ step_in_the_clear(struct negotiation *negotiation)
 	return true;
 }
 
-/* The server may want to know why.  It doesn't matter whether it gets that. */
-static void
-send_alert(struct negotiation *negotiation)
-{
-	if (negotiation->output.used > 0)
-		send(negotiation->fd, negotiation->output.bytes, negotiation->output.used,
-		     MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-/* The keys go to the kernel, or stay here for a proxy. */
+/* After READY, and before another byte is received.  The keys go to the kernel, or stay here for a
+ * proxy. */
 static bool
 finish_tls(struct negotiation *negotiation)
 {
 	struct negotiation_tls *tls = negotiation->tls;
+	char reason[KTLS_REASON_MAX] = "";
+	int r;
 
-	if (!negotiation_tls_finish(tls, negotiation->cipher, sizeof(negotiation->cipher)))
+	/* The server speaks only when it is asked now, so nothing may be left: whatever it is, the
+	 * kernel would take it for the beginning of a reply, or of a record. */
+	if (tls->input.length > 0 || tls_session_has_data(tls->session) ||
+	    !tls_session_at_record(tls->session)) {
+		tls_fail(tls, "the server sent more than its answers");
 		return false;
-	return negotiation->aim->proxy ||
-	       negotiation_tls_hand_over(tls, negotiation->fd, &negotiation->record_limit);
+	}
+	snprintf(negotiation->cipher, sizeof(negotiation->cipher), "%s",
+		 tls_session_describe(tls->session));
+	if (negotiation->aim->proxy)
+		return true;
+	negotiation->record_limit = ktls_record_limit(tls->session);
+	r = ktls_begin(tls->session, negotiation->fd, reason);
+	if (r != 0)
+		snprintf(tls->reason, sizeof(tls->reason),
+			 "the kernel can't take over TLS (%s): %s", negotiation->cipher,
+			 r < 0 ? g_strerror(-r) : reason);
+	return r == 0;
 }
 
 static bool
 step_in_tls(struct negotiation *negotiation)
 {
 	struct negotiation_tls *tls = negotiation->tls;
-	size_t size, length;
-	uint8_t *place;
+	struct nbd_client_handshake *handshake = &negotiation->handshake;
+	struct nbd_output *output = &negotiation->output; /* empty */
+	size_t length;
 
-	switch (negotiation_tls_step(tls, &negotiation->handshake, &negotiation->output)) {
+	switch (!tls->secured ? shake_hands(tls, output)
+		: tls->asked  ? tls_hear(tls, handshake, output)
+			      : tls_ask(tls, handshake, output)) {
 	case NEGOTIATION_TLS_SENDS: return true;
 	case NEGOTIATION_TLS_RECEIVES:
-		place = negotiation_tls_room(tls, &size);
-		if (!negotiation_receive(negotiation, place, size, &length))
+		if (!negotiation_receive(negotiation, tls->received, sizeof(tls->received),
+					 &length))
 			return false;
-		negotiation_tls_received(tls, length);
+		tls->input = (struct tls_input){.bytes = tls->received, .length = length};
 		return true;
 	case NEGOTIATION_TLS_READY:
 		if (finish_tls(negotiation)) {
@@ -444,8 +354,10 @@ step_in_tls(struct negotiation *negotiation)
 		break;
 	case NEGOTIATION_TLS_FAILED: break;
 	}
-	send_alert(negotiation);
-	negotiation_fail(negotiation, negotiation_tls_reason(tls));
+	/* The server may want to know why.  It doesn't matter whether it gets that. */
+	if (output->used > 0)
+		send(negotiation->fd, output->bytes, output->used, MSG_NOSIGNAL | MSG_DONTWAIT);
+	negotiation_fail(negotiation, tls->reason);
 	return false;
 }
 
@@ -459,12 +371,6 @@ negotiation_advance(struct negotiation *negotiation)
 	while (negotiation->state == NEGOTIATION_GOES_ON && negotiation_send(negotiation) &&
 	       (negotiation->tls ? step_in_tls(negotiation) : step_in_the_clear(negotiation)))
 		;
-}
-
-void
-negotiation_refuse(struct negotiation *negotiation, const char *reason)
-{
-	negotiation_fail(negotiation, reason);
 }
 
 void
@@ -500,7 +406,7 @@ struct tls_session *
 negotiation_take_session(struct negotiation *negotiation)
 {
 	return negotiation->tls && negotiation->aim->proxy
-		       ? negotiation_tls_take_session(negotiation->tls)
+		       ? g_steal_pointer(&negotiation->tls->session)
 		       : NULL;
 }
 
@@ -509,6 +415,8 @@ negotiation_end(struct negotiation *negotiation)
 {
 	if (negotiation->fd >= 0)
 		close(negotiation->fd);
-	negotiation_tls_free(negotiation->tls);
+	if (negotiation->tls)
+		tls_session_free(negotiation->tls->session); /* wipes the keys */
+	g_free(negotiation->tls);
 	g_free(negotiation->reason);
 }

@@ -8,7 +8,6 @@
 #define TOOL_LINK_NEGOTIATION_H
 
 #include "tool/link/nbd_uri.h"
-#include "tool/link/negotiation_aim.h"
 
 #include "nbd/client_handshake.h"
 #include "nbd/tls/session.h"
@@ -16,6 +15,14 @@
 #include <glib.h>
 
 struct negotiation_tls;
+
+/* What is wanted; borrowed until the end of the negotiation. */
+struct negotiation_aim {
+	const char *export;                  /* its name */
+	struct tls_credentials *credentials; /* NULL: no TLS */
+	const char *hostname; /* that the server's certificate must have; NULL: any that it has */
+	bool proxy;           /* with TLS: a proxy gets the keys, and not the kernel */
+};
 
 struct negotiation {
 	int fd; /* -1: not begun, has failed, or taken */
@@ -55,9 +62,9 @@ negotiation_connect(struct negotiation *negotiation, const struct nbd_address *a
 void
 negotiation_advance(struct negotiation *negotiation);
 
-/* Makes a ready one fail, for a reason that isn't the negotiation's. */
+/* Makes it fail: the caller may have a reason to refuse one that is ready. */
 void
-negotiation_refuse(struct negotiation *negotiation, const char *reason);
+negotiation_fail(struct negotiation *negotiation, const char *reason);
 
 /* Waits until one of them may have news, or until that time (g_get_monotonic_time(); G_MAXINT64:
  * for ever). */

@@ -81,17 +81,6 @@ end_link(struct link *link)
 	link->over = true;
 }
 
-/* The kernel sends again what was not answered, on another connection.  What waits here and in the
- * socket may not reach the server after that: it could be an old write onto a newer one. */
-static void
-abort_link(struct link *link)
-{
-	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-
-	setsockopt(link->server.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	end_link(link);
-}
-
 static void
 link_fail_in_tls(struct link *link)
 {
@@ -168,17 +157,6 @@ end_transmit(const struct end *end, const uint8_t *bytes, size_t length)
 	return n;
 }
 
-/* Asks the socket, and not epoll's events: those are older, if this process has waited for a
- * processor since. */
-static void
-look_for_end(struct end *end)
-{
-	struct pollfd state = {.fd = end->fd, .events = POLLRDHUP};
-
-	if (poll(&state, 1, 0) > 0)
-		end->hung = end->ready = true;
-}
-
 /* ---- to the server; each function returns whether something was done */
 
 static bool
@@ -235,15 +213,21 @@ receive_clear(struct link *link)
 	return true;
 }
 
-/* The kernel is gone.  It has said so if the device was detached; then the server hears it, too. */
+/* The kernel is gone.  It has said so if the device was detached; then the server hears it, too.
+ * Else the kernel sends again what was not answered, on another connection.  What waits here and in
+ * the socket may not reach the server after that: it could be an old write onto a newer one. */
 static bool
 take_leave(struct link *link)
 {
+	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+
 	while (!link->requests.disconnect_last && link->clear_end < sizeof(link->clear) &&
 	       receive_clear(link) && link->kernel.ready)
 		;
-	if (!link->requests.disconnect_last)
-		abort_link(link);
+	if (!link->requests.disconnect_last) {
+		setsockopt(link->server.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+		end_link(link);
+	}
 	return true;
 }
 
@@ -262,8 +246,12 @@ say_goodbye(struct link *link)
 static bool
 go_up(struct link *link)
 {
-	if (link->sent < link->sealed.used)
-		look_for_end(&link->kernel);
+	struct pollfd state = {.fd = link->kernel.fd, .events = POLLRDHUP};
+
+	/* Asks the socket, and not epoll's events: those are older, if this process has waited for a
+	 * processor since. */
+	if (link->sent < link->sealed.used && poll(&state, 1, 0) > 0)
+		link->kernel.hung = link->kernel.ready = true;
 	if (link->kernel.hung && !link->requests.disconnect_last)
 		return take_leave(link);
 	if (link->sent < link->sealed.used)
@@ -310,18 +298,10 @@ open_records(struct link *link)
 }
 
 static bool
-receive_sealed(struct link *link)
-{
-	ssize_t n = end_receive(&link->server, link->received, sizeof(link->received));
-
-	link->finished = link->finished || n < 0;
-	link->input = (struct tls_input){.bytes = link->received, .length = (size_t)MAX(n, 0)};
-	return n != 0;
-}
-
-static bool
 go_down(struct link *link)
 {
+	ssize_t n;
+
 	if (link->opened_at < link->opened_end)
 		return send_opened(link);
 	if (link->finished) {
@@ -330,7 +310,12 @@ go_down(struct link *link)
 	}
 	if (link->input.length > 0 || tls_session_has_data(link->session))
 		return open_records(link);
-	return link->server.ready && receive_sealed(link);
+	if (!link->server.ready)
+		return false;
+	n = end_receive(&link->server, link->received, sizeof(link->received));
+	link->finished = link->finished || n < 0;
+	link->input = (struct tls_input){.bytes = link->received, .length = (size_t)MAX(n, 0)};
+	return n != 0;
 }
 
 /* ---- the loop */
@@ -371,16 +356,6 @@ begin_link(struct link *link, const struct proxied *connection, const char *plac
 	return end_watch(epoll, &link->kernel) && end_watch(epoll, &link->server) ? 0 : -errno;
 }
 
-static void
-take_event(const struct epoll_event *event)
-{
-	struct end *end = event->data.ptr;
-
-	end->hung = end->hung || event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
-	end->ready = end->ready || end->hung || event->events & EPOLLIN;
-	end->link->again = true;
-}
-
 /* Returns whether any connection is left, and in *again whether one can go on at once. */
 static bool
 advance_all(struct link **links, unsigned int count, bool *again)
@@ -406,10 +381,16 @@ links_serve(int epoll, struct link **links, unsigned int count)
 	while (advance_all(links, count, &again)) {
 		int n = epoll_wait(epoll, events, EVENTS, again ? 0 : -1);
 
-		/* A closed socket tells nothing more, but may have told before. */
 		for (int i = 0; i < n; i++) {
-			if (!((struct end *)events[i].data.ptr)->link->over)
-				take_event(&events[i]);
+			struct end *end = events[i].data.ptr;
+
+			/* A closed socket tells nothing more, but may have told before. */
+			if (end->link->over)
+				continue;
+			end->hung =
+				end->hung || events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
+			end->ready = end->ready || end->hung || events[i].events & EPOLLIN;
+			end->link->again = true;
 		}
 	}
 }

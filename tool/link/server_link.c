@@ -120,16 +120,6 @@ link_read_line(const struct link *link, GString *line, GError **error)
 	return true;
 }
 
-static bool
-link_ask(struct link *link, const char *request, GString *answer, GError **error)
-{
-	bool done = link_open(link, error) && link_send(link, request, error) &&
-		    link_read_line(link, answer, error);
-
-	cleanup_close(&link->fd);
-	return done;
-}
-
 /*
  * A copy of JSON text in which integers above INT64_MAX are strings: jansson has no larger ones,
  * and refuses the whole text.  The inode numbers of network file systems may be as large as 64 bits
@@ -168,8 +158,11 @@ ask_server(const char *control_path, const char *request, gint64 deadline, GErro
 	g_autofree char *text = NULL;
 	json_auto_t *object = NULL;
 	json_t *refusal;
+	bool done = link_open(&link, error) && link_send(&link, request, error) &&
+		    link_read_line(&link, answer, error);
 
-	if (!link_ask(&link, request, answer, error))
+	cleanup_close(&link.fd);
+	if (!done)
 		return NULL;
 	text = quote_large_integers(answer->str);
 	object = json_loads(text, 0, NULL);
@@ -212,8 +205,7 @@ server_link_owner(const char *backend)
 	if (control_path && link_open(&link, NULL) &&
 	    getsockopt(link.fd, SOL_SOCKET, SO_PEERCRED, &owner, &length) < 0)
 		owner.pid = 0;
-	if (link.fd >= 0)
-		close(link.fd);
+	cleanup_close(&link.fd);
 	return owner.pid;
 }
 

@@ -171,7 +171,7 @@ check_export(struct negotiation *one, const struct source_server *server)
 	g_autoptr(GError) why = NULL;
 
 	if (server->device && !export_facts_fit(server->device, &facts, &why))
-		negotiation_refuse(one, why->message);
+		negotiation_fail(one, why->message);
 }
 
 /* The first that is ready, or NULL with the reasons of those that have failed.  *open: how many may

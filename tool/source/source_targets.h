@@ -8,7 +8,7 @@
 
 #include "tool/link/export_facts.h"
 #include "tool/link/nbd_uri.h"
-#include "tool/link/negotiation_aim.h"
+#include "tool/link/negotiation.h"
 #include "tool/source/source_tls.h"
 
 #include <glib.h>
