@@ -170,7 +170,7 @@ quietly mkfs.ext4 -q /dev/nbd4
 mount_at "$dir/mounted" /dev/nbd4
 
 everybody=()
-# The server of a device that is being resized isn't killed: see TODO.
+# The server of a device that is being resized is not killed: see nbdloop-guard(7).
 for what in "reads /dev/nbd1" "changes /dev/nbd1" "replaces /dev/nbd1" "scans /dev/nbd1" "kills /dev/nbd1" \
 	"writes --filename=/dev/nbd2 --size=32M" "replaces /dev/nbd2" "sets /dev/nbd2" "resizes /dev/nbd2 $dir/grows.img" \
 	"writes --filename=/dev/nbd3 --size=32M" "replaces /dev/nbd3" "kills /dev/nbd3" \
