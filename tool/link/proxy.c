@@ -248,7 +248,7 @@ go_up(struct link *link)
 {
 	struct pollfd state = {.fd = link->kernel.fd, .events = POLLRDHUP};
 
-	/* Asks the socket, and not epoll's events: those are older, if this process has waited for a
+	/* Asks the socket, and not epoll's events: they are older if this process has waited for a
 	 * processor since. */
 	if (link->sent < link->sealed.used && poll(&state, 1, 0) > 0)
 		link->kernel.hung = link->kernel.ready = true;
