@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* The checksum of `size` bytes that follow those whose checksum is `before`; 0: nothing came
- * before.  That of "123456789" is 0xe3069283. */
+ * before. That of "123456789" is 0xe3069283. */
 uint32_t
 crc32c(uint32_t before, const void *bytes, size_t size);
 

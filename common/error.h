@@ -11,7 +11,7 @@ int
 error_set(char **error, int r, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* What error_set() adds from now on to a sentence that ends with the reason of -EACCES, because
- * more than a file's mode may forbid it; NULL: nothing, as at the start.  It stays the caller's. */
+ * more than a file's mode may forbid it; NULL: nothing, as at the start. It stays the caller's. */
 void
 error_explain_denials(const char *addition);
 

@@ -14,8 +14,8 @@ struct secret_file {
 	mode_t mode; /* of the file */
 };
 
-/* Reads all of a regular file, of at most 1 MiB.  Returns 0 or -errno with *error a sentence
- * (caller frees). */
+/* Reads all of a regular file, of at most 1 MiB. Returns 0 or -errno with *error a sentence (caller
+ * frees). */
 int
 secret_file_read(struct secret_file *file, const char *path, char **error);
 

@@ -16,7 +16,7 @@ standard_fds_ensure(void)
 	static const char failed[] = "/dev/null and / can't be opened\n";
 
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		/* open() returns the lowest free number: this one.  Where there is no /dev/null, as
+		/* open() returns the lowest free number: this one. Where there is no /dev/null, as
 		 * in some containers, what is printed is an error then. */
 		if (fcntl(fd, F_GETFD) >= 0 || open("/dev/null", O_RDWR) == fd ||
 		    open("/", O_RDONLY | O_DIRECTORY) == fd)

@@ -15,13 +15,13 @@
 void
 standard_fds_ensure(void);
 
-/* Writes what was printed.  Returns false if that fails; standard_output_end() reports why. */
+/* Writes what was printed. Returns false if that fails; standard_output_end() reports why. */
 bool
 standard_output_flush(void);
 
 /*
- * Closes standard output at the end of main(), whose status is `status`.  Returns it; or, if not
- * all that was printed could be written, EXIT_FAILURE after an error.
+ * Closes standard output at the end of main(), whose status is `status`. Returns it; or, if not all
+ * that was printed could be written, EXIT_FAILURE after an error.
  */
 int
 standard_output_end(int status);

@@ -38,7 +38,7 @@ enum thread_kind {
 };
 #define THREAD_KINDS (THREAD_RINGS + 1)
 
-/* Has thread_confine() call this function, from now on; NULL: none, as at the start.  It doesn't
+/* Has thread_confine() call this function, from now on; NULL: none, as at the start. It doesn't
  * return if the thread must not go on unconfined. */
 void
 thread_set_confinement(void (*confine)(enum thread_kind kind));

@@ -10,8 +10,8 @@
 #define WRAPPED_TEXT_COLUMNS 100
 
 /* Prints the words of `text`, which single spaces separate, and no newline at the end.  `column` is
- * where the line is now (0: at its beginning); further lines begin with `indent` spaces.  A word
- * that is longer than a line stays whole.  Returns the new column. */
+ * where the line is now (0: at its beginning); further lines begin with `indent` spaces. A word
+ * that is longer than a line stays whole. Returns the new column. */
 int
 wrapped_text_print(FILE *out, const char *text, int column, int indent);
 

@@ -242,7 +242,7 @@ struct reply {
 	const uint8_t *data;
 };
 
-/* Whether a whole reply to that option is there. */
+/* Returns whether a whole reply to that option is there. */
 static bool
 find_reply(struct nbd_client_handshake *h, enum nbd_opt option, struct reply *reply)
 {

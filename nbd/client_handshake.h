@@ -69,7 +69,7 @@ struct nbd_client_handshake {
 };
 
 /* Starts a handshake for the export of that name, a string of at most NBD_STRING_MAX bytes, which
- * is borrowed; "": the default export.  Nothing needs to be freed afterwards. */
+ * is borrowed; "": the default export. Nothing needs to be freed afterwards. */
 void
 nbd_client_handshake_init(struct nbd_client_handshake *h, const char *export, bool tls);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The facts about an export that the protocol needs.  The server fills them in and owns them; the
+ * The facts about an export that the protocol needs. The server fills them in and owns them; the
  * image that it serves under this name is unknown here.
  */
 #ifndef NBD_EXPORT_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The bits that .flags may hold ("Transmission flags").  The server doesn't choose the others:
+/* The bits that .flags may hold ("Transmission flags"). The server doesn't choose the others:
  * HAS_FLAGS is always sent, and DF when replies come in chunks. */
 #define NBD_EXPORT_FLAGS                                                                           \
 	(NBD_FLAG_READ_ONLY | NBD_FLAG_SEND_FLUSH | NBD_FLAG_SEND_FUA | NBD_FLAG_ROTATIONAL |      \
@@ -30,7 +30,7 @@ struct nbd_export {
 
 /*
  * Checks that an export keeps to the specification ("Conventions", "Size constraints"); the server
- * calls this before it offers the export.  Returns NULL, or a static sentence that names the
+ * calls this before it offers the export. Returns NULL, or a static sentence that names the
  * problem.
  */
 const char *

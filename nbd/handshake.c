@@ -89,7 +89,7 @@ take_option_header(struct nbd_handshake *h)
 		h->at = NBD_AT_SKIP;
 }
 
-/* Answers the option.  Returns false if that has to wait. */
+/* Answers the option. Returns false if that has to wait. */
 static bool
 handshake_answer(struct nbd_handshake *h, struct nbd_output *output)
 {
@@ -99,8 +99,8 @@ handshake_answer(struct nbd_handshake *h, struct nbd_output *output)
 	return h->at != NBD_AT_ANSWER;
 }
 
-/* Takes one step.  Returns false when the next one needs more input, more room in the output, or
- * the caller. */
+/* Takes one step. Returns false when the next one needs more input, more room in the output, or the
+ * caller. */
 static bool
 handshake_step(struct nbd_handshake *h, struct input *input, struct nbd_output *output)
 {

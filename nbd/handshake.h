@@ -2,14 +2,14 @@
 /*
  * The server's side of the fixed newstyle handshake ("Newstyle negotiation"), as a state machine
  * between two byte streams: the client's bytes go in, in pieces of any size, and the server's bytes
- * come out.  It uses no socket, no clock (the caller sets a time limit), and allocates nothing.
+ * come out. It uses no socket, no clock (the caller sets a time limit), and allocates nothing.
  *
  *	nbd_handshake_init(&h, &config);
  *	nbd_handshake_greet(&h, &output);
  *	... send the output; receive bytes ...
  *	switch (nbd_handshake_feed(&h, bytes, length, &consumed, &output)) ...
  *
- * At most NBD_OPTION_MAX bytes of an option are kept.  Longer options, and unknown ones of any
+ * At most NBD_OPTION_MAX bytes of an option are kept. Longer options, and unknown ones of any
  * length, are skipped as they arrive, and then refused.
  */
 #ifndef NBD_HANDSHAKE_H
@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Starts a handshake.  config is copied, but not the sources of exports that it points at.  Nothing
+/* Starts a handshake. config is copied, but not the sources of exports that it points at. Nothing
  * needs to be freed afterwards. */
 void
 nbd_handshake_init(struct nbd_handshake *h, const struct nbd_handshake_config *config);

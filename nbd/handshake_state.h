@@ -18,7 +18,7 @@
  * some more. */
 #define NBD_OPTION_MAX 16384u
 
-/* Usual limits for nbd_handshake_config: a number of options, and bytes.  A client that lists many
+/* Usual limits for nbd_handshake_config: a number of options, and bytes. A client that lists many
  * exports sends two options for each of them. */
 #define NBD_HANDSHAKE_OPTIONS 1024u
 #define NBD_HANDSHAKE_SKIP    (1u << 20)
@@ -27,8 +27,7 @@
  * LIST (four items of information, among them the name and the description, and the final ACK). */
 #define NBD_HANDSHAKE_ROOM 8448u
 
-/* Longest name of a dirty bitmap, in bytes.  So there is room for all of them in
- * NBD_HANDSHAKE_ROOM.
+/* Longest name of a dirty bitmap, in bytes. So there is room for all of them in NBD_HANDSHAKE_ROOM.
  */
 #define NBD_BITMAP_NAME_MAX 128
 
@@ -46,35 +45,35 @@ struct nbd_refusal {
 				again, and nothing of the refusal is sent */
 };
 
-/* The server's exports, as one client may see them.  A pointer to an export must stay valid until
+/* The server's exports, as one client may see them. A pointer to an export must stay valid until
  * the answer to the client's option is complete. */
 struct nbd_export_source {
 	/* Returns the export of that name (not NUL-terminated, without a NUL, up to NBD_STRING_MAX
 	 * bytes; "" asks for the default export), or NULL: the client is told *refusal, which is
-	 * preset to "there is no such export".  Must not open anything: the client has not chosen
-	 * an export yet. */
+	 * preset to "there is no such export". Must not open anything: the client has not chosen an
+	 * export yet. */
 	const struct nbd_export *(*find)(void *data, const char *name, size_t length,
 					 struct nbd_refusal *refusal);
-	/* Returns the n-th export of the list, from 0, or NULL past its end.  If .list itself is
+	/* Returns the n-th export of the list, from 0, or NULL past its end. If .list itself is
 	 * NULL, NBD_OPT_LIST is refused. */
 	const struct nbd_export *(*list)(void *data, size_t n);
 	/* Writes the name of the n-th dirty bitmap of the export, from 0, without the prefix
-	 * NBD_DIRTY_BITMAP.  Returns its id, which is neither 0 nor NBD_ALLOCATION_ID, or 0: there
-	 * are fewer.  NULL: no export has any. */
+	 * NBD_DIRTY_BITMAP. Returns its id, which is neither 0 nor NBD_ALLOCATION_ID, or 0: there
+	 * are fewer. NULL: no export has any. */
 	uint32_t (*bitmap)(void *data, const struct nbd_export *export, size_t n,
 			   char name[NBD_BITMAP_NAME_MAX + 1]);
 	/* Why a dirty bitmap can't be selected although the export may have it, as a static text
-	 * for the client of up to 200 bytes; `name` is as above, but not NUL-terminated.  NULL: it
-	 * can, or is none.  If .bitmap_problem itself is NULL, all can. */
+	 * for the client of up to 200 bytes; `name` is as above, but not NUL-terminated. NULL: it
+	 * can, or is none. If .bitmap_problem itself is NULL, all can. */
 	const char *(*bitmap_problem)(void *data, const struct nbd_export *export, const char *name,
 				      size_t length);
-	/* Whether the client may not write to the export, even if others may.  The same for an
-	 * export as long as the pointer to it is valid.  NULL: it may. */
+	/* Whether the client may not write to the export, even if others may. The same for an
+	 * export as long as the pointer to it is valid. NULL: it may. */
 	bool (*read_only)(void *data, const struct nbd_export *export);
 	/*
 	 * A client is about to enter the transmission phase with this export, which must then stay
-	 * valid until the server itself releases it.  Returns 0, or NBD_REP_ERR_* with *message, a
-	 * text for the client of up to 200 bytes (it is preset to a general one).  If .join itself
+	 * valid until the server itself releases it. Returns 0, or NBD_REP_ERR_* with *message, a
+	 * text for the client of up to 200 bytes (it is preset to a general one). If .join itself
 	 * is NULL, every client may use every export.
 	 */
 	uint32_t (*join)(void *data, const struct nbd_export *export, const char **message);
@@ -98,24 +97,24 @@ struct nbd_handshake_config {
 };
 
 enum nbd_handshake_result {
-	/* All bytes were consumed and more are needed.  Send the output first. */
+	/* All bytes were consumed and more are needed. Send the output first. */
 	NBD_HANDSHAKE_MORE,
-	/* The output has no room for the next reply.  Send the output, then feed the remaining
+	/* The output has no room for the next reply. Send the output, then feed the remaining
 	 * bytes; if none remain, call with length 0. */
 	NBD_HANDSHAKE_FULL,
-	/* Send the output.  h->session is the result; the remaining bytes are requests. */
+	/* Send the output. h->session is the result; the remaining bytes are requests. */
 	NBD_HANDSHAKE_TRANSMISSION,
-	/* Send the output, start TLS, call nbd_handshake_secured(), continue to feed.  No byte
+	/* Send the output, start TLS, call nbd_handshake_secured(), continue to feed. No byte
 	 * remains: a client that sent bytes in clear after STARTTLS is disconnected. */
 	NBD_HANDSHAKE_STARTTLS,
-	/* .find() wants the option to be answered later.  Send the output, then feed the remaining
+	/* .find() wants the option to be answered later. Send the output, then feed the remaining
 	 * bytes, or none, when the export can be found. */
 	NBD_HANDSHAKE_WAITS,
-	/* Send the output, close the connection.  h->reason is for the log. */
+	/* Send the output, close the connection. h->reason is for the log. */
 	NBD_HANDSHAKE_CLOSE,
 };
 
-/* Private, except for session and reason.  The caller's connection embeds it while it negotiates.
+/* Private, except for session and reason. The caller's connection embeds it while it negotiates.
  * About 20 KiB. */
 struct nbd_handshake {
 	struct nbd_session session;

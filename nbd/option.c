@@ -96,7 +96,7 @@ flags_for(const struct nbd_handshake *h, const struct nbd_export *export)
 	return nbd_export_flags(export, read_only, h->session.form != NBD_FORM_SIMPLE);
 }
 
-/* The only place that joins an export.  The output still has room for the replies to the option
+/* The only place that joins an export. The output still has room for the replies to the option
  * after this. */
 static bool
 option_join(struct nbd_handshake *h, struct nbd_output *output, const struct nbd_export *export,
@@ -256,7 +256,7 @@ answer_extended_headers(struct nbd_handshake *h, struct nbd_output *output)
 	nbd_reply_ack(output, h->option);
 }
 
-/* Whether these are well-formed queries, and nothing after them. */
+/* Returns whether these are well-formed queries, and nothing after them. */
 static bool
 are_queries(struct cursor queries)
 {

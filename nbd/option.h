@@ -11,13 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the answer depends on this option's data.  If not, or if the data are longer than
+/* Returns whether the answer depends on this option's data. If not, or if the data are longer than
  * NBD_OPTION_MAX, the caller need not keep them. */
 bool
 nbd_option_has_data(uint32_t option);
 
 /* Answers h->option, which has h->length bytes of data (in h->payload if they had to be kept), and
- * sets h->at to the next state.  The output must have NBD_HANDSHAKE_ROOM bytes of room. */
+ * sets h->at to the next state. The output must have NBD_HANDSHAKE_ROOM bytes of room. */
 void
 nbd_option_answer(struct nbd_handshake *h, struct nbd_output *output);
 

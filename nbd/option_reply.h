@@ -14,8 +14,8 @@
 /* Longest text of an error, in bytes; a longer one is cut between characters. */
 #define NBD_REP_TEXT_MAX 200
 
-/* Whether the output has room for all replies to one option other than LIST, or for one entry of a
- * list. */
+/* Returns whether the output has room for all replies to one option other than LIST, or for one
+ * entry of a list. */
 bool
 nbd_output_has_room(const struct nbd_output *output);
 
@@ -27,7 +27,7 @@ nbd_reply_greeting(struct nbd_output *output);
 void
 nbd_reply_ack(struct nbd_output *output, uint32_t option);
 
-/* An error.  type: NBD_REP_ERR_*. */
+/* An error. type: NBD_REP_ERR_*. */
 void
 nbd_reply_refusal(struct nbd_output *output, uint32_t option, uint32_t type, const char *text);
 
@@ -35,7 +35,7 @@ nbd_reply_refusal(struct nbd_output *output, uint32_t option, uint32_t type, con
 void
 nbd_reply_server(struct nbd_output *output, uint32_t option, const struct nbd_export *export);
 
-/* NBD_REP_INFO, one function for each form of it.  size: bytes; type: NBD_INFO_NAME or
+/* NBD_REP_INFO, one function for each form of it. size: bytes; type: NBD_INFO_NAME or
  * NBD_INFO_DESCRIPTION; text: up to NBD_STRING_MAX bytes. */
 void
 nbd_reply_info_export(struct nbd_output *output, uint32_t option, uint64_t size, uint16_t flags);
@@ -45,11 +45,11 @@ void
 nbd_reply_info_block_size(struct nbd_output *output, uint32_t option,
 			  const struct nbd_export *export);
 
-/* NBD_REP_META_CONTEXT.  id: 0 in reply to NBD_OPT_LIST_META_CONTEXT. */
+/* NBD_REP_META_CONTEXT. id: 0 in reply to NBD_OPT_LIST_META_CONTEXT. */
 void
 nbd_reply_context(struct nbd_output *output, uint32_t option, uint32_t id, const char *name);
 
-/* The reply to NBD_OPT_EXPORT_NAME, which has no header.  size: bytes; zeroes: the client did not
+/* The reply to NBD_OPT_EXPORT_NAME, which has no header. size: bytes; zeroes: the client did not
  * set NBD_FLAG_C_NO_ZEROES, so that 124 bytes of zeroes follow. */
 void
 nbd_reply_export(struct nbd_output *output, uint64_t size, uint16_t flags, bool zeroes);

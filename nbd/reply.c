@@ -103,7 +103,7 @@ nbd_reply_hole(const struct nbd_session *session, const struct nbd_request *requ
 	return (size_t)(wire_store32(end, length) - out);
 }
 
-/* Writes an error.  place: its offset; NULL: it has none. */
+/* Writes an error. place: its offset; NULL: it has none. */
 static size_t
 put_error(const struct nbd_session *session, const struct nbd_request *request,
 	  enum nbd_error error, const char *message, const uint64_t *place, uint8_t *out)
@@ -184,7 +184,7 @@ nbd_status_init(struct nbd_status *status, const struct nbd_session *session,
 	status->limit = request->flags & NBD_CMD_FLAG_REQ_ONE ? 1 : (uint32_t)limit;
 }
 
-/* Writes an extent, or extends the last one.  Returns false if the list is full. */
+/* Writes an extent, or extends the last one. Returns false if the list is full. */
 static bool
 put_extent(struct nbd_status *status, uint64_t length, uint32_t flags)
 {

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-/* The properties of a command.  FUA is valid on all of them if it was offered ("Command flags"). */
+/* The properties of a command. FUA is valid on all of them if it was offered ("Command flags"). */
 static const struct command {
 	const char *name;
 	uint16_t offered; /* the transmission flag that offers it; 0: always offered */
@@ -63,7 +63,7 @@ refuse_request(struct nbd_check *check, enum nbd_error error, const char *messag
 	return NBD_VERDICT_REFUSE;
 }
 
-/* Finds the number of bytes that follow the header.  Returns NULL, or the reason why they can't be
+/* Finds the number of bytes that follow the header. Returns NULL, or the reason why they can't be
  * received. */
 static const char *
 find_payload(const struct nbd_session *session, const struct nbd_request *request,

@@ -31,7 +31,7 @@ nbd_request_size(const struct nbd_session *session)
 	return session->form == NBD_FORM_EXTENDED ? NBD_EXTENDED_REQUEST_SIZE : NBD_REQUEST_SIZE;
 }
 
-/* Decodes a header of nbd_request_size() bytes.  Returns 0, or -EPROTO: its magic is wrong, so the
+/* Decodes a header of nbd_request_size() bytes. Returns 0, or -EPROTO: its magic is wrong, so the
  * beginning of the next request can't be found and the connection must be dropped. */
 int
 nbd_request_decode(const struct nbd_session *session, const uint8_t *bytes,
@@ -58,9 +58,9 @@ struct nbd_check {
 };
 
 /*
- * Applies the rules to a request and fills in *check.  Unaligned requests pass: the engine serves
- * them.  TRIM, WRITE_ZEROES, CACHE and BLOCK_STATUS pass with any length inside the export (up to
- * 64 bits in the extended form), as they have no payload.  READ and WRITE only pass if they are not
+ * Applies the rules to a request and fills in *check. Unaligned requests pass: the engine serves
+ * them. TRIM, WRITE_ZEROES, CACHE and BLOCK_STATUS pass with any length inside the export (up to
+ * 64 bits in the extended form), as they have no payload. READ and WRITE only pass if they are not
  * longer than session->max_payload.
  */
 enum nbd_verdict

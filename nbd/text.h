@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether `length` bytes of text are UTF-8 (RFC 3629: no surrogates, nothing overlong) without NUL.
- */
+/* Returns whether `length` bytes of text are UTF-8 (RFC 3629: no surrogates, nothing overlong)
+ * without NUL. */
 bool
 nbd_text_valid(const char *text, size_t length);
 

@@ -38,7 +38,7 @@ const unsigned int restriction_registration_count = sizeof(restriction_registrat
 
 #define RESTRICTIONS (sizeof(operations) + sizeof(restriction_registrations) + 1)
 
-/* Some builds of liburing 2.3 lack the functions for these two.  Returns 0 or -errno. */
+/* Some builds of liburing 2.3 lack the functions for these two. Returns 0 or -errno. */
 static int
 restriction_register(const struct io_uring *uring, unsigned int what, const void *argument,
 		     unsigned int count)
@@ -47,7 +47,7 @@ restriction_register(const struct io_uring *uring, unsigned int what, const void
 											 : 0;
 }
 
-/* The ring is disabled.  Returns 0 or -errno. */
+/* The ring is disabled. Returns 0 or -errno. */
 static int
 restriction_set(struct io_uring *uring)
 {

@@ -15,20 +15,20 @@
 int
 restriction_begin(void);
 
-/* The registrations (IORING_REGISTER_*) of a ring in use.  Besides these, a new ring needs
+/* The registrations (IORING_REGISTER_*) of a ring in use. Besides these, a new ring needs
  * IORING_REGISTER_ENABLE_RINGS. */
 extern const uint8_t restriction_registrations[];
 extern const unsigned int restriction_registration_count;
 
-/* From now on, one thread makes all rings, so that others need no io_uring_setup().  The thread
- * calls confine() first.  To be called while no other thread makes rings.  Returns 0 or -errno. */
+/* From now on, one thread makes all rings, so that others need no io_uring_setup(). The thread
+ * calls confine() first. To be called while no other thread makes rings. Returns 0 or -errno. */
 int
 restriction_start_maker(void (*confine)(void));
-/* Ends that thread, if there is one.  No thread makes rings any more. */
+/* Ends that thread, if there is one. No thread makes rings any more. */
 void
 restriction_end_maker(void);
 
-/* As io_uring_queue_init_params(); the ring is restricted, if that has begun.  The caller becomes
+/* As io_uring_queue_init_params(); the ring is restricted, if that has begun. The caller becomes
  * its only submitter, if flags ask for that. */
 int
 restricted_uring_init(unsigned int entries, struct io_uring *uring, struct io_uring_params *params);

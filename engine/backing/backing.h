@@ -33,7 +33,7 @@ struct backing {
 	bool compressed; /* the file system says so: what it compresses goes through the page
 			  * cache, also with direct I/O */
 	bool in_memory;  /* a file of tmpfs or ramfs: no call waits for a disk */
-	/* The part of the image that was claimed last.  A look may read it while another thread
+	/* The part of the image that was claimed last. A look may read it while another thread
 	 * claims it for writing. */
 	struct {
 		_Atomic uint64_t start, end; /* in bytes; both 0: there was no claim yet */

@@ -249,7 +249,7 @@ checkpoints_prepare_noted(struct checkpoints *set, const char *name, uint64_t gr
 	return r == 0 ? checkpoints_sync(set, error) : r;
 }
 
-/* Whether the backing of a set's image keeps one that is prepared for another image. */
+/* Returns whether the backing of a set's image keeps one that is prepared for another image. */
 static bool
 checkpoints_is_prepared(const struct checkpoints *set, const struct checkpoint *prepared)
 {

@@ -175,7 +175,7 @@ native_is_left_to_another(struct checkpoints *const sets[], size_t count, size_t
 	return j < count;
 }
 
-/* Whether another set that may write has the same checkpoint, and ends it. */
+/* Returns whether another set that may write has the same checkpoint, and ends it. */
 static bool
 native_is_twin(struct checkpoints *const sets[], const struct backing_checkpoint found[],
 	       size_t count, size_t i)

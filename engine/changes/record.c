@@ -146,7 +146,7 @@ record_open_file(struct record *record, const char *path, int flags, uid_t owner
 	return 0;
 }
 
-/* Whether there is nothing in the place of a header. */
+/* Returns whether there is nothing in the place of a header. */
 static bool
 record_is_zero(const struct record *record, unsigned int header)
 {
@@ -157,7 +157,8 @@ record_is_zero(const struct record *record, unsigned int header)
 	       bytes[0] == 0 && memcmp(bytes, bytes + 1, sizeof(bytes) - 1) == 0;
 }
 
-/* Whether there is nothing in the file. It may be one that its maker left when it was killed. */
+/* Returns whether there is nothing in the file. It may be one that its maker left when it was
+ * killed. */
 static bool
 record_is_empty(const struct record *record)
 {

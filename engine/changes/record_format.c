@@ -177,7 +177,7 @@ format_decode_entry(struct record_entry *entry, const uint8_t *bytes)
 	       entry->first_block <= INT64_MAX / RECORD_BLOCK_SIZE / 4;
 }
 
-/* Whether no two checkpoints have the same name or a common block. */
+/* Returns whether no two checkpoints have the same name or a common block. */
 static bool
 format_are_apart(const struct record_header *header)
 {
@@ -196,7 +196,7 @@ format_are_apart(const struct record_header *header)
 	return true;
 }
 
-/* Whether all bytes from `from` up to the checksum are zero. */
+/* Returns whether all bytes from `from` up to the checksum are zero. */
 static bool
 format_is_rest_zero(const uint8_t *bytes, size_t from)
 {

@@ -35,7 +35,7 @@ witness_ns(int64_t seconds, uint32_t rest)
 	return seconds * NS_PER_S + rest;
 }
 
-/* Whether other machines may set the times of a file, by their clocks. */
+/* Returns whether other machines may set the times of a file, by their clocks. */
 static bool
 witness_is_remote(int fd)
 {
@@ -179,9 +179,9 @@ witness_is_untouched(const struct witness *then, const struct witness *now)
 	return then->changed == now->changed && then->modified == now->modified;
 }
 
-/* Whether the clock, and the times of the file, have gone on as they should. Somebody can set the
- * times of a file to older ones, and the clock. After a power cut, the file may have older times,
- * since the kernel had not written the newer ones yet. */
+/* Returns whether the clock, and the times of the file, have gone on as they should. Somebody can
+ * set the times of a file to older ones, and the clock. After a power cut, the file may have older
+ * times, since the kernel had not written the newer ones yet. */
 static bool
 witness_is_after(const struct witness *then, const struct witness *now)
 {
@@ -193,7 +193,7 @@ witness_is_after(const struct witness *then, const struct witness *now)
 	       set >= -NS_PER_S && set <= NS_PER_S;
 }
 
-/* Whether the last change of the file may have been made by the server that was killed. */
+/* Returns whether the last change of the file may have been made by the server that was killed. */
 static bool
 witness_was_killed(const struct witness *then, const struct witness *now)
 {

@@ -204,8 +204,8 @@ ioctx_collect(struct ioctx *ctx)
 		helpers_collect(&ctx->helpers);
 }
 
-/* Whether another chunk of the io may be issued while `chunk`, the last one issued, is in flight.
- * Only the result of fallocate() shows whether the rest must be written instead. */
+/* Returns whether another chunk of the io may be issued while `chunk`, the last one issued, is in
+ * flight. Only the result of fallocate() shows whether the rest must be written instead. */
 static bool
 ioctx_has_more(const struct io *io, const struct chunk *chunk)
 {

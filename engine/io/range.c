@@ -53,9 +53,9 @@ range_overlaps(const struct range *range, uint64_t start, uint64_t end)
 	return range->start < end && start < range->end;
 }
 
-/* Whether another published range overlaps this one. A slot is filled by storing its end last, and
- * emptied by its end, so we never believe a start of another range for long: at worst we wait for a
- * write that is not in our way. */
+/* Returns whether another published range overlaps this one. A slot is filled by storing its end
+ * last, and emptied by its end, so we never believe a start of another range for long: at worst we
+ * wait for a write that is not in our way. */
 static bool
 range_overlaps_published(struct range_lock *lock, const struct range *range)
 {
@@ -72,8 +72,8 @@ range_overlaps_published(struct range_lock *lock, const struct range *range)
 	return false;
 }
 
-/* Whether a range in the queue before `last` (NULL: anywhere) overlaps this one. The caller holds
- * the mutex. */
+/* Returns whether a range in the queue before `last` (NULL: anywhere) overlaps this one. The caller
+ * holds the mutex. */
 static bool
 range_overlaps_queued(const struct range_lock *lock, const struct range *range,
 		      const struct range *last)

@@ -77,9 +77,9 @@ copy_init(struct copy *copy, const struct copy_place *place, char **error);
 void
 copy_fini(struct copy *copy);
 
-/* Whether a change of the bytes from `start` to `end` of the file may begin, since it concerns no
- * granule that is not copied yet. Never waits, and says false of a range that is too long to look
- * at here. The range must be held (engine/io/range.h). */
+/* Returns whether a change of the bytes from `start` to `end` of the file may begin, since it
+ * concerns no granule that is not copied yet. Never waits, and says false of a range that is too
+ * long to look at here. The range must be held (engine/io/range.h). */
 bool
 copy_has(const struct copy *copy, uint64_t start, uint64_t end);
 

@@ -32,7 +32,7 @@ copy_image_open(const struct copy_image_wish *wish, const struct image_config *c
 void
 copy_image_begin(struct image *copied, struct image *image);
 
-/* Whether the image is a copy. */
+/* Returns whether the image is a copy. */
 bool
 copy_image_is(const struct image *image);
 

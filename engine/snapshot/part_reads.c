@@ -32,7 +32,7 @@ part_reads_collect(struct part_reads *reads, unsigned int count)
 				 NULL);
 
 		if (n < 0 && errno != EINTR) {
-			/* A seccomp filter may forbid just this.  io_destroy() waits for all. */
+			/* A seccomp filter may forbid just this. io_destroy() waits for all. */
 			part_reads_fini(reads);
 			reads->impossible = true;
 			return;

@@ -30,7 +30,7 @@ int
 tls_cautions_add_dates(struct tls_cautions *cautions, char *subject, const char *otherwise,
 		       time_t begin, time_t end);
 
-/* Logs what became true after `since`, by `now`; `since` 0: all that is true.  Returns when to call
+/* Logs what became true after `since`, by `now`; `since` 0: all that is true. Returns when to call
  * it again, with `now` as `since`; 0: never. */
 time_t
 tls_cautions_log(const struct tls_cautions *cautions, time_t since, time_t now);

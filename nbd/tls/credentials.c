@@ -19,7 +19,7 @@
 /* When a list is valid that doesn't say until when. */
 #define FOR_EVER ((time_t)(sizeof(time_t) > 4 ? INT64_C(1) << 60 : INT32_MAX - 1))
 
-/* By which a list is of another authority.  Its dates are no reason to refuse it; nor are weak
+/* By which a list is of another authority. Its dates are no reason to refuse it; nor are weak
  * algorithms, or a certificate that doesn't say that its key signs lists, which GnuTLS overlooks,
  * too. */
 #define WRONG (GNUTLS_CERT_SIGNER_NOT_FOUND | GNUTLS_CERT_SIGNATURE_FAILURE)
@@ -102,8 +102,8 @@ load_authorities(struct tls_credentials *credentials, const char *path,
 
 /* ---- lists of revoked certificates */
 
-/* Whether one of the authorities has signed the list; else *wrong has bits of what is wrong with
- * one that has its name, if there is one.  Two may have the same name. */
+/* Returns whether one of the authorities has signed the list; else *wrong has bits of what is wrong
+ * with one that has its name, if there is one. Two may have the same name. */
 static bool
 is_signed(gnutls_x509_crl_t list, const struct authorities *authorities, unsigned int *wrong)
 {
@@ -190,7 +190,7 @@ load_lists(struct tls_credentials *credentials, const char *path,
 	return r;
 }
 
-/* Loads both files into the credentials; each may be missing.  Returns 1: there are authorities; 0:
+/* Loads both files into the credentials; each may be missing. Returns 1: there are authorities; 0:
  * there are none; or -errno with *error. */
 static int
 tls_trust_load(struct tls_credentials *credentials, const char *authorities_path,
@@ -421,8 +421,8 @@ set_client_key(struct tls_credentials *credentials, const struct tls_files *file
 	return r < 0 ? tls_explain(error, files->psk, r) : 0;
 }
 
-/* GnuTLS asks for a user's key.  If it is told that there is none (1), it goes on with a random
- * key: a client can't tell an unknown user from a wrong key. */
+/* GnuTLS asks for a user's key. If it is told that there is none (1), it goes on with a random key:
+ * a client can't tell an unknown user from a wrong key. */
 static int
 find_key(gnutls_session_t tls, const gnutls_datum_t *name, gnutls_datum_t *key)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which files one side of TLS reads.  They have the names and forms that qemu and nbdkit gave them.
+ * Which files one side of TLS reads. They have the names and forms that qemu and nbdkit gave them.
  */
 #ifndef NBD_TLS_FILES_H
 #define NBD_TLS_FILES_H
@@ -14,9 +14,9 @@
 #define TLS_CLIENT_KEY_FILE  "client-key.pem"
 
 /*
- * The usual protocols and ciphers, as GnuTLS writes them.  The server chooses: AES-128-GCM first,
+ * The usual protocols and ciphers, as GnuTLS writes them. The server chooses: AES-128-GCM first,
  * the fastest where processors have instructions for AES; GnuTLS alone would take ChaCha20 with
- * keys (PSK), at an eighth of that speed.  Whatever a user writes instead, there is no protocol
+ * keys (PSK), at an eighth of that speed. Whatever a user writes instead, there is no protocol
  * before TLS 1.2, and there are no session tickets.
  */
 #define TLS_PRIORITY                                                                               \
@@ -35,7 +35,7 @@ enum tls_verify {
 	TLS_VERIFY_ON, /* the server must have ca-cert.pem */
 };
 
-/* Which files to read.  A server may have certificates and keys, a client has one of them or, with
+/* Which files to read. A server may have certificates and keys, a client has one of them or, with
  * neither, trusts the CAs of its system. */
 struct tls_files {
 	enum tls_side side;

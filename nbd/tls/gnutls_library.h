@@ -2,7 +2,7 @@
 /*
  * GnuTLS, which is loaded when TLS or keys are first needed: it brings ten more libraries, which
  * would more than double the time that a program without TLS takes to start, and be locked into the
- * memory of a server of swap space.  Its functions are called as gnutls.init(...).
+ * memory of a server of swap space. Its functions are called as gnutls.init(...).
  *
  * What GnuTLS has allocated is freed by free().
  */
@@ -13,7 +13,7 @@
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 
-/* Those that are called.  Each is of GnuTLS 3.7 or older. */
+/* Those that are called. Each is of GnuTLS 3.7 or older. */
 #define GNUTLS_FUNCTIONS(F)                                                                        \
 	F(alert_get)                                                                               \
 	F(alert_get_name)                                                                          \
@@ -90,7 +90,7 @@ struct gnutls_functions {
 /* Not to be used before gnutls_library_load() has returned 0. */
 extern struct gnutls_functions gnutls;
 
-/* Loads the library, if that was not done yet; any thread may call it.  Returns 0, or -ENOTSUP with
+/* Loads the library, if that was not done yet; any thread may call it. Returns 0, or -ENOTSUP with
  * an error text. */
 int
 gnutls_library_load(char **error);

@@ -43,9 +43,9 @@ ktls_cannot(char reason[KTLS_REASON_MAX], const char *why)
 	return 1;
 }
 
-/* AES-GCM: the kernel wants the first 4 bytes of the nonce as a salt.  TLS 1.3's nonce has 12
- * bytes; TLS 1.2 has only the salt, and each record tells the rest, for which the record's number
- * is taken. */
+/* AES-GCM: the kernel wants the first 4 bytes of the nonce as a salt. TLS 1.3's nonce has 12 bytes;
+ * TLS 1.2 has only the salt, and each record tells the rest, for which the record's number is
+ * taken. */
 static bool
 split_nonce(const gnutls_datum_t *iv, bool is_13, const unsigned char number[8],
 	    unsigned char salt[4], unsigned char rest[8])
@@ -97,7 +97,7 @@ ktls_fill_keys(const struct tls_session *session, const gnutls_datum_t *iv,
 	}
 }
 
-/* The kernel's keys of one direction.  Returns the length of the structure, or 0. */
+/* The kernel's keys of one direction. Returns the length of the structure, or 0. */
 static socklen_t
 keys_of(const struct tls_session *session, bool reads, union keys *keys)
 {
@@ -119,7 +119,7 @@ why_no_ulp(int err)
 	}
 }
 
-/* Sets the keys of both directions.  The kernel's sending side comes first: if it refuses the
+/* Sets the keys of both directions. The kernel's sending side comes first: if it refuses the
  * cipher, the socket is as it was. */
 static int
 set_keys(const struct tls_session *session, int fd, char reason[KTLS_REASON_MAX])

@@ -16,7 +16,7 @@
 #define KTLS_REASON_MAX 128
 
 /*
- * Gives the keys of the session to the kernel.  Before that, all output must have been sent; the
+ * Gives the keys of the session to the kernel. Before that, all output must have been sent; the
  * session must stand at a record (tls_session_at_record()), without data (tls_session_has_data());
  * and no byte may have been received that it has not taken.
  *
@@ -24,7 +24,7 @@
  * `reason` says why, and the session goes on.  -errno: the socket can't be used any more.
  *
  * On the socket, a record that is no data (an alert, a key update) makes receives fail with EIO:
- * that is the end of the connection.  Sends and receives take no MSG_WAITALL.  With AES-GCM, the
+ * that is the end of the connection. Sends and receives take no MSG_WAITALL. With AES-GCM, the
  * connection must end before ktls_record_limit() records in either direction.
  */
 int
@@ -40,7 +40,7 @@ ktls_close(int fd);
 uint64_t
 ktls_record_limit(const struct tls_session *session);
 
-/* The bytes of as many full records; 0 for 0.  For tests, which would need days for so many,
+/* The bytes of as many full records; 0 for 0. For tests, which would need days for so many,
  * $NBDLOOP_TLS_BYTES takes their place. */
 static inline uint64_t
 ktls_bytes(uint64_t records)
@@ -50,8 +50,8 @@ ktls_bytes(uint64_t records)
 	return records && text ? strtoull(text, NULL, 10) : records * TLS_RECORD_DATA;
 }
 
-/* Whether a peer on GnuTLS will change the keys after that many records, which ends a session of
- * the kernel's: with AES-GCM and TLS 1.3. */
+/* Returns whether a peer on GnuTLS will change the keys after that many records, which ends a
+ * session of the kernel's: with AES-GCM and TLS 1.3. */
 bool
 ktls_keys_change(const struct tls_session *session);
 

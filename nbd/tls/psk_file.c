@@ -44,7 +44,7 @@ parse_key(struct psk_user *user, const char *hex, size_t length)
 	return NULL;
 }
 
-/* 0, or what is wrong with the line.  The caller's message must not hold the line, which may be a
+/* 0, or what is wrong with the line. The caller's message must not hold the line, which may be a
  * key. */
 static const char *
 psk_parse_line(struct psk_user *user, const char *line, size_t length)
@@ -71,7 +71,7 @@ is_blank(char c)
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Moves *line behind its first blanks.  Returns its length without those at its end. */
+/* Moves *line behind its first blanks. Returns its length without those at its end. */
 static size_t
 psk_trim(const char **line, const char *end)
 {
@@ -93,8 +93,8 @@ count_digits(const char *text, size_t length)
 	return count;
 }
 
-/* Whether GnuTLS would read a line that begins with # as a user, whose name has hexadecimal digits
- * there.  Here it could be a key that somebody has put out of use. */
+/* Returns whether GnuTLS would read a line that begins with # as a user, whose name has hexadecimal
+ * digits there. Here it could be a key that somebody has put out of use. */
 static bool
 is_hex_user(const char *line, size_t length)
 {

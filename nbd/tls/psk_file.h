@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A file of keys that both sides of TLS have: a line USER:HEXKEY for each user, as psktool writes
- * it.  Blank lines and lines that begin with # are left out, and so are blanks around a line.
+ * it. Blank lines and lines that begin with # are left out, and so are blanks around a line.
  */
 #ifndef NBD_TLS_PSK_FILE_H
 #define NBD_TLS_PSK_FILE_H
@@ -27,7 +27,7 @@ struct psk_file {
 	mode_t mode; /* of the file */
 };
 
-/* Reads the file.  Returns 0 or -errno with *error a sentence (caller frees). */
+/* Reads the file. Returns 0 or -errno with *error a sentence (caller frees). */
 int
 psk_file_read(struct psk_file *file, const char *path, char **error);
 

@@ -296,8 +296,8 @@ begin_call(struct tls_session *session, struct tls_input *input, struct nbd_outp
 	session->full = false;
 }
 
-/* Whether a call that returned this must be made again: after a record that holds only a part of a
- * message, GnuTLS stops though there is input. */
+/* Returns whether a call that returned this must be made again: after a record that holds only a
+ * part of a message, GnuTLS stops though there is input. */
 static bool
 session_goes_on(const struct tls_session *session, int code, size_t input_before)
 {
@@ -472,7 +472,7 @@ identity_copy_text(const char *text, size_t size, int *r)
 	return size <= length + 1 ? identity_copy_name(text, length, r) : NULL;
 }
 
-/* "dns:host.example": a name of one type never looks like one of another.  NULL as
+/* "dns:host.example": a name of one type never looks like one of another. NULL as
  * identity_copy_name(). */
 static char *
 copy_alternative(int type, const char *bytes, size_t size, int *r)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The access to an export: the rules that say which clients may use it, and which of them may write
- * it.  Never changes; several may hold it.
+ * it. Never changes; several may hold it.
  */
 #ifndef SERVER_ACCESS_ACCESS_H
 #define SERVER_ACCESS_ACCESS_H
@@ -24,16 +24,16 @@ struct access {
 };
 
 /*
- * Reads the rules; either may be NULL.  With neither, *access is NULL, and all clients may read and
- * write.  A rule that can name no client is an error: see rules_problem().  May take a while: see
- * rules_parse().  Returns 0, or -errno with *error a sentence (caller frees; NULL: out of memory).
+ * Reads the rules; either may be NULL. With neither, *access is NULL, and all clients may read and
+ * write. A rule that can name no client is an error: see rules_problem(). May take a while: see
+ * rules_parse(). Returns 0, or -errno with *error a sentence (caller frees; NULL: out of memory).
  * The caller holds *access.
  */
 int
 access_new(const char *allow, const char *allow_write, unsigned int proofs, struct access **access,
 	   char **error);
 
-/* One holder more; returns `access`.  NULL is fine, here and below. */
+/* One holder more; returns `access`. NULL is fine, here and below. */
 struct access *
 access_hold(struct access *access);
 
@@ -41,12 +41,12 @@ access_hold(struct access *access);
 void
 access_release(struct access *access);
 
-/* The rights of the client.  Clients that `allow_write` names may read and write; so may those that
+/* The rights of the client. Clients that `allow_write` names may read and write; so may those that
  * `allow` names if there is no `allow_write`, else they may only read. */
 enum access_right
 access_right(const struct access *access, const struct identity *identity);
 
-/* Whether both have the same rules, and the names in them had the same numbers. */
+/* Returns whether both have the same rules, and the names in them had the same numbers. */
 bool
 access_same(const struct access *a, const struct access *b);
 

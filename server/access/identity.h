@@ -14,8 +14,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* An address of IPv4 or IPv6.  An IPv6 address that stands for one of IPv4 (::ffff:10.0.0.1) is
- * kept as IPv4. */
+/* An address of IPv4 or IPv6. An IPv6 address that stands for one of IPv4 (::ffff:10.0.0.1) is kept
+ * as IPv4. */
 struct net_address {
 	bool six;          /* IPv6: all 16 bytes count, else the first 4 */
 	uint8_t bytes[16]; /* in the network's order */
@@ -32,7 +32,7 @@ struct identity {
 	} kind;
 	struct net_address address; /* INET */
 	uint32_t cid;               /* VSOCK */
-	/* UNIX: of the process that connected, when it did.  For a socket that the server inherited
+	/* UNIX: of the process that connected, when it did. For a socket that the server inherited
 	 * already connected: of the process that made it. */
 	uint32_t uid, gid;
 	uint32_t *groups; /* the supplementary groups */
@@ -48,7 +48,7 @@ struct identity {
 };
 
 /* Reads the identity from a connected socket.  `place`, where the client connects from, is for
- * .text.  NULL: out of memory. */
+ * .text. NULL: out of memory. */
 struct identity *
 identity_new(int fd, const char *place);
 
@@ -67,7 +67,7 @@ identity_set_certificate(struct identity *identity, const char *common_name, con
 			 char *const *alt_names);
 
 /* Calls `visit` with each rule (server/access/rule.h) that names only what the identity has, such
- * as "uid:1000", "gid:36" or "psk:alice".  Returns 0 or -ENOMEM. */
+ * as "uid:1000", "gid:36" or "psk:alice". Returns 0 or -ENOMEM. */
 int
 identity_visit(const struct identity *identity, void (*visit)(void *data, const char *rule),
 	       void *data);
@@ -75,13 +75,13 @@ identity_visit(const struct identity *identity, void (*visit)(void *data, const 
 /* Returns the rule of the one fact by which a client counts as the same as another: the name that
  * TLS tells (the key's user, the certificate's common name, or else its distinguished name or its
  * first alternative name), or the user on a unix socket, the machine over vsock, the address over
- * IPv4, the network of 64 bits over IPv6; "any" for what is unknown.  The caller frees it.  NULL:
- * out of memory. */
+ * IPv4, the network of 64 bits over IPv6; "any" for what is unknown. The caller frees it. NULL: out
+ * of memory. */
 char *
 identity_rule(const struct identity *identity);
 
 /* Returns a number of where the client is: its IPv4 address, its IPv6 network of 64 bits, its user
- * on a unix socket, its machine over vsock.  Others may have the same number. */
+ * on a unix socket, its machine over vsock. Others may have the same number. */
 uint32_t
 identity_place(const struct identity *identity);
 

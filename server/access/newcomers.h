@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients that have not chosen an export yet, and so have not shown that they may use one.  They
+ * Clients that have not chosen an export yet, and so have not shown that they may use one. They
  * cost an attacker nothing, so they have places of their own, and never take the last ones of the
  * server: where these are full and another client waits, the oldest one goes of the address that
- * has most of them.  Each has a moment for its handshake before that, which a client that comes
- * back at once can't take from another one: it waits behind it, in the listener's queue.
+ * has most of them. Each has a moment for its handshake before that, which a client that comes back
+ * at once can't take from another one: it waits behind it, in the listener's queue.
  *
  * The main thread adds them and makes room; a client leaves on its worker's thread.
  */
@@ -42,15 +42,15 @@ newcomers_init(struct newcomers *newcomers, int wake);
 void
 newcomer_join(struct newcomers *newcomers, struct newcomer *newcomer, int fd, uint32_t address);
 
-/* It has chosen an export, or is about to close its socket.  May be called again. */
+/* It has chosen an export, or is about to close its socket. May be called again. */
 void
 newcomer_leave(struct newcomer *newcomer);
 
-/* Whether there are `places` of them. */
+/* Returns whether there are `places` of them. */
 bool
 newcomers_are_full(struct newcomers *newcomers, unsigned int places);
 
-/* Ends one, if there are `places`, for another client that waits.  Returns 0: there is room; or for
+/* Ends one, if there are `places`, for another client that waits. Returns 0: there is room; or for
  * how long there will be none, in milliseconds, unless one leaves, which .wake tells. */
 int
 newcomers_make_room(struct newcomers *newcomers, unsigned int places);

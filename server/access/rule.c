@@ -164,7 +164,7 @@ find_number(struct rule *rule, char *text, char **error)
 		     : 0;
 }
 
-/* Whether bytes of the address after its first `bits` are set. */
+/* Returns whether bytes of the address after its first `bits` are set. */
 static bool
 has_more_bits(const struct net_address *address, unsigned int bits)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Rules: each names clients by one fact of their identity.  A list of them is text, with commas or
+ * Rules: each names clients by one fact of their identity. A list of them is text, with commas or
  * blanks between the rules:
  *
  *	psk:USER, cn:NAME, dn:NAME, san:TYPE:NAME	what TLS tells
@@ -50,7 +50,7 @@ struct rules {
 
 /*
  * Parses a list, and finds the users and groups that it names, which may take a while.  `option`
- * begins the error's sentence.  Returns 0, or -errno with *error (caller frees; NULL: out of
+ * begins the error's sentence. Returns 0, or -errno with *error (caller frees; NULL: out of
  * memory) and nothing to free in *rules.
  */
 int
@@ -59,11 +59,11 @@ rules_parse(struct rules *rules, const char *option, const char *text, char **er
 void
 rules_fini(struct rules *rules);
 
-/* Whether one of the rules names the client. */
+/* Returns whether one of the rules names the client. */
 bool
 rules_match(const struct rules *rules, const struct identity *identity);
 
-/* Whether both name the same, in the same order. */
+/* Returns whether both name the same, in the same order. */
 bool
 rules_same(const struct rules *a, const struct rules *b);
 

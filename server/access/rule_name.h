@@ -6,12 +6,12 @@
 #ifndef SERVER_ACCESS_RULE_NAME_H
 #define SERVER_ACCESS_RULE_NAME_H
 
-/* Returns "KIND:NAME" as a rule would be written; the caller frees it.  NULL: out of memory. */
+/* Returns "KIND:NAME" as a rule would be written; the caller frees it. NULL: out of memory. */
 char *
 rule_name_encode(const char *kind, const char *name);
 
-/* Decodes the name in its place.  Returns 0, or -EINVAL: a % without two hexadecimal digits, or
- * %00. */
+/* Decodes the name in its place. Returns 0, or -EINVAL: a % without two hexadecimal digits, or %00.
+ */
 int
 rule_name_decode(char *name);
 

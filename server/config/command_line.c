@@ -39,7 +39,7 @@ const struct option_row command_option_rows[] = {
 
 /* ---- parsing */
 
-/* Puts the text `before` an error's sentence, if there is one.  Returns r. */
+/* Puts the text `before` an error's sentence, if there is one. Returns r. */
 static int
 add_prefix(char **error, const char *before, int r)
 {

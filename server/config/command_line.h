@@ -16,23 +16,23 @@ struct command_line {
 	const char *image; /* NULL: none; of argv */
 };
 
-/* Options of the command line only.  Their fields are offsets in struct command_line. */
+/* Options of the command line only. Their fields are offsets in struct command_line. */
 extern const struct option_row command_option_rows[];
 
-/* Returns 0, or -errno with *error a sentence (caller frees).  argv must stay as long as *line. */
+/* Returns 0, or -errno with *error a sentence (caller frees). argv must stay as long as *line. */
 int
 command_line_parse(struct command_line *line, int argc, char **argv, char **error);
 void
 command_line_fini(struct command_line *line);
 
 /*
- * Makes the configuration of this command line; reads the configuration file each time.  Returns 0,
+ * Makes the configuration of this command line; reads the configuration file each time. Returns 0,
  * or -errno with *error a sentence (caller frees) and nothing to free in *config.
  */
 int
 command_line_configure(const struct command_line *line, struct server_config *config, char **error);
 
-/* Adds an export from the text NAME=PATH[,OPTION=VALUE...].  Returns 0, or -errno with *error a
+/* Adds an export from the text NAME=PATH[,OPTION=VALUE...]. Returns 0, or -errno with *error a
  * sentence (caller frees). */
 int
 command_line_add_export(struct server_config *config, const char *text, char **error);

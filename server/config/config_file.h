@@ -28,7 +28,7 @@ struct config_file {
 
 #define CONFIG_FILE_CLEANUP __attribute__((cleanup(config_file_fini)))
 
-/* Reads the file's lines.  This and the next two functions return 0, or -errno with *error a
+/* Reads the file's lines. This and the next two functions return 0, or -errno with *error a
  * sentence that names the line (caller frees). */
 int
 config_file_read(struct config_file *file, const char *path, char **error);

@@ -11,7 +11,7 @@ struct http_address {
 	unsigned int port; /* 0 to 65535; 0: the kernel chooses one */
 };
 
-/* Parses "ADDRESS:PORT", "[ADDRESS]:PORT" or "unix:PATH", and looks no name up.  Returns 0, after
+/* Parses "ADDRESS:PORT", "[ADDRESS]:PORT" or "unix:PATH", and looks no name up. Returns 0, after
  * which the caller ends with http_address_fini(); or -EINVAL with *error a sentence (caller frees);
  * or -ENOMEM. */
 int

@@ -93,20 +93,20 @@ extern const struct option_row server_option_rows[];
 /* Those of the next ones that are limits. */
 extern const struct option_row limit_option_rows[];
 
-/* The options of an export and of its image, as this server has them.  Their fields are offsets in
- * struct export_config.  The default rows lack "file". */
+/* The options of an export and of its image, as this server has them. Their fields are offsets in
+ * struct export_config. The default rows lack "file". */
 const struct option_row *
 export_option_rows(void);
 const struct option_row *
 export_default_rows(void);
 
-/* Sets all defaults, without exports.  Returns 0 or -ENOMEM. */
+/* Sets all defaults, without exports. Returns 0 or -ENOMEM. */
 int
 config_init(struct server_config *config);
 void
 config_fini(struct server_config *config);
 
-/* Sets an option of the server, or a default of its exports.  Returns as option_set(). */
+/* Sets an option of the server, or a default of its exports. Returns as option_set(). */
 int
 config_set(struct server_config *config, const char *name, const char *value, char **error);
 
@@ -114,16 +114,16 @@ config_set(struct server_config *config, const char *name, const char *value, ch
 const struct option_row *
 config_find(const char *name);
 
-/* Copies all that an export can have by default.  Returns 0 or -ENOMEM. */
+/* Copies all that an export can have by default. Returns 0 or -ENOMEM. */
 int
 config_copy_defaults(struct export_config *to, const struct export_config *from);
 
 /* Copies only what a running server follows, as its users wrote it: rules and limits, in place of
- * those that are there.  Returns 0, or -ENOMEM and nothing has changed. */
+ * those that are there. Returns 0, or -ENOMEM and nothing has changed. */
 int
 config_copy_followed(struct export_config *to, const struct export_config *from);
 
-/* Adds an export of that name with the defaults.  Returns 0, -ENOMEM, or -EEXIST with *error a
+/* Adds an export of that name with the defaults. Returns 0, -ENOMEM, or -EEXIST with *error a
  * sentence (caller frees). */
 int
 config_add_export(struct server_config *config, const char *name, struct export_config **added,
@@ -138,7 +138,7 @@ unsigned int
 config_proofs(const struct server_config *config);
 
 /* Checks that there are exports, and that each has an image, and reads their limits, and their
- * rules, which may take a while (server/access/rule.h); for `proofs`, see access_new().  Returns 0,
+ * rules, which may take a while (server/access/rule.h); for `proofs`, see access_new(). Returns 0,
  * or -errno with *error a sentence (caller frees). */
 int
 config_check(struct server_config *config, unsigned int proofs, char **error);
@@ -155,7 +155,7 @@ config_tls(const struct server_config *config);
 const char *
 tls_choice_name(enum tls_choice choice);
 
-/* The name of the first option that differs, or NULL.  The rules and the limits don't count. */
+/* The name of the first option that differs, or NULL. The rules and the limits don't count. */
 const char *
 export_config_difference(const struct export_config *a, const struct export_config *b);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A connection: a client's socket from the greeting to its close, on the thread of one worker, the
- * only one that touches it.  It is composed of
+ * only one that touches it. It is composed of
  *
  *     transport   the socket: receives and sends, with or without TLS
  *     intake      what has come and is not taken yet, and where the rest is to go
@@ -37,7 +37,7 @@ struct worker_context;
 #define CONN_REQUESTS 256
 
 /*
- * The stage of a connection's life.  It never goes back:
+ * The stage of a connection's life. It never goes back:
  *
  *     NEGOTIATES -> SERVES    the handshake has ended, and its output is sent
  *     SERVES     -> DRAINS    conn_drain()
@@ -47,7 +47,7 @@ struct worker_context;
  *     any before -> CLOSES    conn_close() or conn_abort()
  *     CLOSES     -> LINGERS   all is answered, over TCP, and the client has not closed its end
  *
- * From CLOSES or LINGERS it is freed.  A connection that is lost CLOSES or LINGERS.  In CLOSES and
+ * From CLOSES or LINGERS it is freed. A connection that is lost CLOSES or LINGERS. In CLOSES and
  * LINGERS, conn->negotiation still exists if the handshake did not finish.
  */
 enum conn_life {
@@ -60,7 +60,7 @@ enum conn_life {
 	CONN_LINGERS, /* all is sent; input is discarded until the client closes its end */
 };
 
-/* When the client was known not to have given up; see peer.h.  Times: CLOCK_BOOTTIME, ns. */
+/* When the client was known not to have given up; see peer.h. Times: CLOCK_BOOTTIME, ns. */
 struct conn_presence {
 	uint64_t seen;            /* it had not given up then; 0: unknown */
 	bool said_disc;           /* it has sent a disconnect request, which may still be unread */

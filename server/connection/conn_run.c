@@ -121,7 +121,7 @@ conn_run_looked(struct conn *conn)
 	conn_run_receive(conn);
 }
 
-/* Logs how a connection's bytes have ended: 0 or -errno.  A client that closes its connection needs
+/* Logs how a connection's bytes have ended: 0 or -errno. A client that closes its connection needs
  * no message, nor does an operation that we cancelled; but one that has left in the handshake of
  * TLS may not trust this server. */
 static void
@@ -319,8 +319,8 @@ conn_run_drain(struct conn *conn)
 }
 
 /* Closing a TCP socket that has unread bytes, or still receives some, resets the connection, and
- * the last replies would be lost.  So only the sending side is closed first, and input is discarded
- * until the client has closed its side.  False: lingering is not necessary, or no longer. */
+ * the last replies would be lost. So only the sending side is closed first, and input is discarded
+ * until the client has closed its side. False: lingering is not necessary, or no longer. */
 static bool
 conn_run_linger(struct conn *conn)
 {
@@ -351,7 +351,7 @@ conn_run_end(struct conn *conn)
 	struct transport *transport = &conn->transport;
 	struct request *cut;
 
-	/* A request that was received only in part ends here.  One that is in flight in the image
+	/* A request that was received only in part ends here. One that is in flight in the image
 	 * does not: its write must not happen after the client has seen the connection close. */
 	if (!transport_receives(transport)) {
 		cut = steal_pointer(&conn->intake.filling);

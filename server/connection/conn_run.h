@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What moves a connection (conn.h): it negotiates, then takes requests in batches, and sends the
- * replies of a batch together.  Only its worker's thread calls these functions, but for
+ * replies of a batch together. Only its worker's thread calls these functions, but for
  * conn_run_new().
  *
  *     conn_run_received() -> intake -> negotiation, or dispatch -> image -> outbox

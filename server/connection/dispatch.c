@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Most bytes of merged requests: the engine splits larger ones anyway.  bench/ builds a server that
+/* Most bytes of merged requests: the engine splits larger ones anyway. bench/ builds a server that
  * merges nothing, for comparison. */
 #ifndef MERGE_MAX
 #define MERGE_MAX ((size_t)128 << 10)
@@ -131,11 +131,11 @@ dispatch_read_ahead_done(struct helper_job *job)
 /* ---- early data
  *
  * Of a large read, bytes are sent while the image still reads the rest: so the time of the disk and
- * that of the client's line overlap.  Only over TCP: elsewhere there is no line, and the wake-ups
+ * that of the client's line overlap. Only over TCP: elsewhere there is no line, and the wake-ups
  * for more parts cost more than they gain.
  *
  * Only in structured and extended replies, which consist of several chunks and can report an error
- * after data.  In a simple reply the error is told before the data: a failure after that could only
+ * after data. In a simple reply the error is told before the data: a failure after that could only
  * end the connection. */
 
 static bool
@@ -161,7 +161,7 @@ dispatch_take_later(struct request_early *early)
 	return false;
 }
 
-/* Chunks may arrive in any order.  If there are too many after a gap, the rest of the read is sent
+/* Chunks may arrive in any order. If there are too many after a gap, the rest of the read is sent
  * when it is complete. */
 static void
 dispatch_arrived(struct io *io, uint64_t start, uint64_t bytes)
@@ -186,7 +186,7 @@ dispatch_arrived(struct io *io, uint64_t start, uint64_t bytes)
 
 /* ---- submitting */
 
-/* A lost connection's changes are dropped.  While a change waited, its client may have given up and
+/* A lost connection's changes are dropped. While a change waited, its client may have given up and
  * repeated it over another connection: see peer_may_change(). */
 static bool
 dispatch_is_wanted(struct io *io)
@@ -277,7 +277,7 @@ dispatch_try_again(struct request *request)
 	io_retry_part(&request->leader->io, &request->io);
 }
 
-/* A member of a failed merged request has been tried by itself.  The next member waited for that:
+/* A member of a failed merged request has been tried by itself. The next member waited for that:
  * the two may share a block, and within the range of all nothing else keeps them apart. */
 static void
 dispatch_done_again(struct io *io)
@@ -297,8 +297,8 @@ dispatch_done_merged(struct io *io)
 	struct request *leader = request_of_io(io), *next;
 	int result = io->result;
 
-	/* At least one member has the error: each is tried by itself, to find out which.  The range
-	 * of all stays held, since the changes that wait for it are newer.  What was written
+	/* At least one member has the error: each is tried by itself, to find out which. The range
+	 * of all stays held, since the changes that wait for it are newer. What was written
 	 * already, or comes from a lost connection, isn't written again. */
 	if (result < 0 && !io->written && !conn_is_lost(conn_of(leader))) {
 		dispatch_try_again(leader);
@@ -311,7 +311,7 @@ dispatch_done_merged(struct io *io)
 	}
 }
 
-/* Submits a read or a write with its merged members, `length` bytes in all.  Each has its part of
+/* Submits a read or a write with its merged members, `length` bytes in all. Each has its part of
  * the leader's buffer, which holds the data of a write. */
 static void
 dispatch_submit_all(struct request *leader, size_t length)
@@ -329,7 +329,7 @@ dispatch_submit_all(struct request *leader, size_t length)
 
 /* ---- reads that may have holes */
 
-/* Takes a buffer, and reads.  False: no memory now. */
+/* Takes a buffer, and reads. False: no memory now. */
 static bool
 dispatch_read_data(struct request *request)
 {
@@ -406,7 +406,8 @@ dispatch_decode(const struct conn *conn, size_t at, struct taken *taken)
 	return 1;
 }
 
-/* Whether `next` goes on where a read or write that ends at `end` has ended, in the same way. */
+/* Returns whether `next` goes on where a read or write that ends at `end` has ended, in the same
+ * way. */
 static bool
 dispatch_goes_on(const struct taken *first, const struct taken *next, uint64_t end)
 {
@@ -476,7 +477,7 @@ dispatch_distribute(struct request *leader, const struct taken *first)
 	}
 }
 
-/* Answers a request that is not carried out.  False: no memory now. */
+/* Answers a request that is not carried out. False: no memory now. */
 static bool
 dispatch_answer(struct conn *conn, const struct taken *taken, enum nbd_error error,
 		const char *message)
@@ -500,7 +501,7 @@ dispatch_answer(struct conn *conn, const struct taken *taken, enum nbd_error err
 	return true;
 }
 
-/* A read or a write.  False: no memory now. */
+/* A read or a write. False: no memory now. */
 static bool
 dispatch_transfer(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 {
@@ -535,7 +536,7 @@ dispatch_transfer(struct conn *conn, const struct taken *taken, struct ahead *ah
 	return true;
 }
 
-/* A request without a payload in either direction.  False: no memory now. */
+/* A request without a payload in either direction. False: no memory now. */
 static bool
 dispatch_carry_out(struct conn *conn, const struct taken *taken)
 {
@@ -585,7 +586,7 @@ dispatch_take(struct conn *conn, const struct taken *taken, struct ahead *ahead)
 	return true;
 }
 
-/* Whether there is room for the request, and no limit against it; else it has to wait. */
+/* Returns whether there is room for the request, and no limit against it; else it has to wait. */
 static bool
 dispatch_admit(struct conn *conn, const struct taken *taken)
 {

@@ -29,13 +29,13 @@ struct handshake_job {
 	struct handshake_job *next; /* of the threads */
 };
 
-/* Starts the threads.  New sessions have these credentials, whose reference is taken over.  `post`
+/* Starts the threads. New sessions have these credentials, whose reference is taken over.  `post`
  * is worker_post().  0 or -errno. */
 int
 handshakes_new(struct handshakes **handshakes, struct tls_credentials *credentials,
 	       void (*post)(struct worker *worker, struct worker_message *message));
 
-/* Ends the threads; no step may be under way.  NULL is fine. */
+/* Ends the threads; no step may be under way. NULL is fine. */
 void
 handshakes_free(struct handshakes *handshakes);
 
@@ -47,8 +47,8 @@ handshakes_set_credentials(struct handshakes *handshakes, struct tls_credentials
 struct tls_credentials *
 handshakes_credentials(struct handshakes *handshakes);
 
-/* Whether the session has the present credentials.  If it has not, its client may be one that they
- * would have kept out. */
+/* Returns whether the session has the present credentials. If it has not, its client may be one
+ * that they would have kept out. */
 bool
 handshakes_know(struct handshakes *handshakes, const struct tls_session *session);
 

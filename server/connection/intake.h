@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connection has received and not taken yet, and where the next bytes go: into the input,
- * or the payload of a large write straight into the buffer of its request.
+ * What a connection has received and not taken yet, and where the next bytes go: into the input, or
+ * the payload of a large write straight into the buffer of its request.
  *
- * A large write begins only when its last byte has come.  Otherwise a client that vanishes would
- * leave a torn write.  And the range of the whole write would be held as long as the client likes:
+ * A large write begins only when its last byte has come. Otherwise a client that vanishes would
+ * leave a torn write. And the range of the whole write would be held as long as the client likes:
  * other clients' changes would wait for it.
  */
 #ifndef SERVER_CONNECTION_INTAKE_H
@@ -64,7 +64,7 @@ intake_room(struct intake *intake, size_t *size, bool *all)
 	return intake->bytes + intake->end;
 }
 
-/* So many were received there.  Returns the request whose payload is complete by that, or NULL. */
+/* So many were received there. Returns the request whose payload is complete by that, or NULL. */
 static inline struct request *
 intake_add(struct intake *intake, size_t length)
 {
@@ -84,7 +84,7 @@ intake_take(struct intake *intake, size_t length)
 	intake->start += length;
 }
 
-/* Drops what it can of a refused request's payload.  Returns the request if all of it is dropped
+/* Drops what it can of a refused request's payload. Returns the request if all of it is dropped
  * now. */
 struct request *
 intake_drop(struct intake *intake);

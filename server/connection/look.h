@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A look at the image of an export that a client wants to choose: its file may have another size by
- * now, and clients are told the present one.  The exports look, on a thread of their own, since the
- * file system may let them wait; meanwhile the client's handshake waits, but not for long.  Only
- * the worker's thread calls these functions.
+ * now, and clients are told the present one. The exports look, on a thread of their own, since the
+ * file system may let them wait; meanwhile the client's handshake waits, but not for long. Only the
+ * worker's thread calls these functions.
  */
 #ifndef SERVER_CONNECTION_LOOK_H
 #define SERVER_CONNECTION_LOOK_H
@@ -29,7 +29,7 @@ struct look {
 };
 
 /* Begins the look that the handshake of the connection waits for.  `go_on` is called when it is
- * over, or has taken too long.  False: there will be none. */
+ * over, or has taken too long. False: there will be none. */
 bool
 look_begin(struct conn *conn, void (*go_on)(struct conn *conn));
 

@@ -52,7 +52,7 @@ negotiation_start(struct conn *conn);
 enum negotiation_next
 negotiation_feed(struct conn *conn);
 
-/* Whether its output or a look is under way, so that it takes no input. */
+/* Returns whether its output or a look is under way, so that it takes no input. */
 bool
 negotiation_waits(const struct conn *conn);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An export, and its offers: all that workers and connections know of an image under a name.  The
+ * An export, and its offers: all that workers and connections know of an image under a name. The
  * exports (server/exports/exports.h) own both.
  */
 #ifndef SERVER_CONNECTION_OFFER_H
@@ -25,11 +25,11 @@ struct exports;
 struct identity;
 struct limiter;
 
-/* What the limits of each client take for one client of an export.  The exports' own, guarded by
+/* What the limits of each client take for one client of an export. The exports' own, guarded by
  * their mutex, but for `rule`, which stays, and see `limiter`. */
 struct export_client {
 	char *rule; /* see identity_rule() */
-	/* NULL: no limit.  Held.  Changed while `changing` is held, too. */
+	/* NULL: no limit. Held. Changed while `changing` is held, too. */
 	struct limiter *limiter;
 	struct limiter *former;   /* while its limits change: those before, or NULL */
 	bool changes;             /* they do, and it was there when they began to */
@@ -47,15 +47,15 @@ struct export
 	struct traffic *traffic; /* one for each of `threads`, by the worker's number */
 	unsigned int threads;
 	/* Its limits, and the limiter for those of all clients together (NULL: none), of which it
-	 * is a holder; of a snapshot, its origin's count.  Changed while `changing` is held,
-	 * guarded by the exports' mutex. */
+	 * is a holder; of a snapshot, its origin's count. Changed while `changing` is held, guarded
+	 * by the exports' mutex. */
 	struct limits limits[LIMIT_SCOPES];
 	struct limiter *limiter;
 	/* Guarded by the mutex, too: its clients, and some that it has had; of a snapshot, its
 	 * origin's count. */
 	struct export_client *clients;
 	/* Offers, snapshots, and readers of its status; connections to all of its offers, from
-	 * before and after a change.  Guarded by the exports' mutex. */
+	 * before and after a change. Guarded by the exports' mutex. */
 	unsigned int users, connections;
 	bool reopens;          /* guarded by `changing`: its image can be written to now */
 	struct export *origin; /* the export that this one is a snapshot of; NULL: it is none */
@@ -65,8 +65,8 @@ struct export
 
 /*
  * An export with the facts that its clients are told, and with the rules that say which clients may
- * use it.  An offer never changes: after a change of the image or of the rules, new clients get a
- * new offer, and the old one is retired.  It is freed when its last connection has ended and no
+ * use it. An offer never changes: after a change of the image or of the rules, new clients get a
+ * new offer, and the old one is retired. It is freed when its last connection has ended and no
  * worker has a context for it any more.
  */
 struct offer {
@@ -84,7 +84,7 @@ struct offer {
 };
 
 /* A client that looks for an export: the data of the functions in the handshake's source of exports
- * (nbd/handshake_state.h).  Belongs to the negotiation. */
+ * (nbd/handshake_state.h). Belongs to the negotiation. */
 struct applicant {
 	struct exports *exports;
 	const struct identity *identity;

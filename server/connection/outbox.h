@@ -18,7 +18,7 @@
 /* Most parts of replies in one send; most replies have one or two. */
 #define OUTBOX_PARTS 128
 
-/* The fewest bytes that are sent early at once: two chunks of the image (CHUNK_SIZE).  A disk that
+/* The fewest bytes that are sent early at once: two chunks of the image (CHUNK_SIZE). A disk that
  * completes more than one chunk with an interrupt would else have a small part sent first, and the
  * rest after it. */
 #define OUTBOX_EARLY ((uint32_t)256 << 10)
@@ -44,7 +44,7 @@ outbox_add_early(struct outbox *outbox, struct request *request);
 void
 outbox_remove_early(struct outbox *outbox, struct request *request);
 
-/* Starts to send what is ready, unless something is in flight.  If nothing can be sent any more,
+/* Starts to send what is ready, unless something is in flight. If nothing can be sent any more,
  * finishes the requests whose replies were ready. */
 void
 outbox_work(struct outbox *outbox, struct transport *transport);

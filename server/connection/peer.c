@@ -26,8 +26,8 @@ peer_is_encrypted(const struct conn *conn)
 	return conn->transport.tls || conn->transport.kernel_tls;
 }
 
-/* Whether the last request that it sent, in the input or still in the socket, is a disconnect
- * request: then the requests before must be carried out, as specified. */
+/* Returns whether the last request that it sent, in the input or still in the socket, is a
+ * disconnect request: then the requests before must be carried out, as specified. */
 static bool
 peer_last_is_disc(const struct conn *conn)
 {
@@ -65,7 +65,8 @@ enum presence {
 	GAVE_UP,
 };
 
-/* Whether bytes have come that are encrypted: the last of them may be a disconnect request. */
+/* Returns whether bytes have come that are encrypted: the last of them may be a disconnect request.
+ */
 static bool
 peer_may_be_disc(const struct conn *conn)
 {
@@ -83,7 +84,7 @@ peer_presence(struct conn *conn)
 
 	if (poll(&polled, 1, 0) <= 0)
 		return THERE;
-	/* It sends no more, but may wait for replies.  Its last request stays the last, so one
+	/* It sends no more, but may wait for replies. Its last request stays the last, so one
 	 * search in the unread bytes that finds it is enough. */
 	if (!conn->presence.said_disc)
 		conn->presence.said_disc = peer_last_is_disc(conn);

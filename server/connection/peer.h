@@ -10,36 +10,36 @@
 struct conn;
 
 /*
- * Whether the client has closed the connection, or sends no more, without a disconnect request (or
- * with one, but others have changed its image since; see below).  Then it may have repeated its
- * requests over another connection.  Costs a system call, and more when it is first found that the
- * client sends no more.
+ * Returns whether the client has closed the connection, or sends no more, without a disconnect
+ * request (or with one, but others have changed its image since; see below). Then it may have
+ * repeated its requests over another connection. Costs a system call, and more when it is first
+ * found that the client sends no more.
  */
 bool
 peer_gave_up(struct conn *conn);
 
-/* Whether the client has closed the connection after NBD_CMD_DISC, and its requests before that are
- * to be carried out; see below. */
+/* Returns whether the client has closed the connection after NBD_CMD_DISC, and its requests before
+ * that are to be carried out; see below. */
 bool
 peer_left(struct conn *conn);
 
 /*
- * Whether a change of this client, whose range is held by now, may be carried out.
+ * Returns whether a change of this client, whose range is held by now, may be carried out.
  *
  * A client that loses patience closes its connection, repeats its change over another one, and then
- * sends newer changes.  The first one must not overwrite those, however long it has waited in the
+ * sends newer changes. The first one must not overwrite those, however long it has waited in the
  * socket, in the input or for its range: the thread may have been delayed, the process stopped or
- * the machine suspended.  So a change is carried out only if its client was found to be there while
- * the range was held, or at most 100 ms before (CLOCK_BOOTTIME).  A request that the client sends
- * after it has given up arrives later, and waits for the range.  Two cases stay open: a client that
+ * the machine suspended. So a change is carried out only if its client was found to be there while
+ * the range was held, or at most 100 ms before (CLOCK_BOOTTIME). A request that the client sends
+ * after it has given up arrives later, and waits for the range. Two cases stay open: a client that
  * gives up, and is answered elsewhere, within these 100 ms; and over TCP, a client whose close
  * can't be seen because the socket's receive buffer is full.
  *
  * A client that sent NBD_CMD_DISC after its changes, and closed its socket without waiting, has
- * ended properly: the NBD specification has the server carry out the changes.  The client may
+ * ended properly: the NBD specification has the server carry out the changes. The client may
  * connect again and change the same bytes before that; the specification leaves this risk to it,
  * but this server does not: it carries out the old changes only if no other connection has changed
- * the image since the client was last known to be there.  Over TCP, a client that has closed its
+ * the image since the client was last known to be there. Over TCP, a client that has closed its
  * socket looks like one that sends no more and waits, until it is answered.
  *
  * Reads the clock, and checks the socket at most once in 100 ms.
@@ -47,11 +47,11 @@ peer_left(struct conn *conn);
 bool
 peer_may_change(struct conn *conn);
 
-/* Whether the socket has unread bytes.  Costs a system call. */
+/* Returns whether the socket has unread bytes. Costs a system call. */
 bool
 peer_sent_more(const struct conn *conn);
 
-/* Bytes were received; `all`: none is left unread.  If the receive before had left none unread, the
+/* Bytes were received; `all`: none is left unread. If the receive before had left none unread, the
  * client sent these after that receive had begun: it was there then. */
 void
 peer_note_bytes(struct conn *conn, bool all);

@@ -79,8 +79,8 @@ throttle_budget(const struct conn *conn, enum limit_scope scope, enum limit_kind
 	return limiter ? limiter_budget(limiter, kind, write) : NULL;
 }
 
-/* The cost of a request, by limit_kind; all 0: it is free.  Requests that transport no data, but
- * touch the image, count as operations alone.  Returns 1 for changes, else 0. */
+/* The cost of a request, by limit_kind; all 0: it is free. Requests that transport no data, but
+ * touch the image, count as operations alone. Returns 1 for changes, else 0. */
 static unsigned int
 throttle_cost(const struct nbd_request *nbd, uint64_t cost[LIMIT_KINDS])
 {

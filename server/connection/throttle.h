@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests over a limit are throttled: they stay in the connection's input, which is read no
- * further.  A worker's connections with such a request are in its list `throttled`, by the time at
+ * further. A worker's connections with such a request are in its list `throttled`, by the time at
  * which they go on, and count among those with a deadline: a worker without them does nothing for
  * them.
  */
@@ -19,12 +19,12 @@ struct limiter;
 struct worker;
 
 /* The connection is under these limits from now on, by limit_scope; each may be NULL; holds the
- * limiters.  A throttled request goes on, or waits anew; then it keeps what it has paid already. */
+ * limiters. A throttled request goes on, or waits anew; then it keeps what it has paid already. */
 void
 throttle_set_limiters(struct conn *conn, struct limiter *const limiters[LIMIT_SCOPES]);
 
-/* Returns whether the request may be carried out now; then the connection pays for it.  Otherwise
- * it is throttled.  For a connection with a limiter. */
+/* Returns whether the request may be carried out now; then the connection pays for it. Otherwise it
+ * is throttled. For a connection with a limiter. */
 bool
 throttle_admit(struct conn *conn, const struct nbd_request *nbd);
 
@@ -32,7 +32,7 @@ throttle_admit(struct conn *conn, const struct nbd_request *nbd);
 void
 throttle_refund(struct conn *conn, const struct nbd_request *nbd);
 
-/* Returns whether a request is still throttled.  While the connection drains, none is. */
+/* Returns whether a request is still throttled. While the connection drains, none is. */
 bool
 throttle_waits(struct conn *conn);
 
@@ -45,7 +45,7 @@ throttle_leave(struct conn *conn);
 struct conn *
 throttle_next(struct worker *worker);
 
-/* Milliseconds until there is one, or until deadlines are looked at: 0 ... 1000.  For
+/* Milliseconds until there is one, or until deadlines are looked at: 0 ... 1000. For
  * worker->throttled that is not NULL. */
 int
 throttle_timeout(const struct worker *worker);

@@ -151,7 +151,7 @@ tls_transport_check_keys(struct conn *conn)
 	conn_close(conn);
 }
 
-/* Whether the server's options let the kernel have this session. */
+/* Returns whether the server's options let the kernel have this session. */
 static bool
 tls_transport_may_be_kernel(const struct conn *conn, char reason[KTLS_REASON_MAX])
 {
@@ -166,7 +166,7 @@ tls_transport_may_be_kernel(const struct conn *conn, char reason[KTLS_REASON_MAX
 	return false;
 }
 
-/* Lets the kernel take over, if it can and now is the moment for it.  True: it has, or the
+/* Lets the kernel take over, if it can and now is the moment for it. True: it has, or the
  * connection is aborted. */
 static bool
 tls_transport_ask_kernel(struct conn *conn)
@@ -226,7 +226,7 @@ tls_transport_fill(struct transport *transport)
 		  INPUT_SIZE - input->length, false);
 }
 
-/* Decrypts what has come.  Returns the bytes, or if there are none, 0 or -ENODATA as
+/* Decrypts what has come. Returns the bytes, or if there are none, 0 or -ENODATA as
  * transport_receive(). */
 static ssize_t
 tls_transport_decrypt(struct conn *conn, uint8_t *to, size_t size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * TLS as a connection's transport: decrypts what is received to where the connection wants it, and
- * encrypts what it sends.  The first messages, the handshake, go through other threads
- * (handshakes.h).  Where the kernel can take over (nbd/tls/ktls.h), it does, and the transport is
+ * encrypts what it sends. The first messages, the handshake, go through other threads
+ * (handshakes.h). Where the kernel can take over (nbd/tls/ktls.h), it does, and the transport is
  * plain again.
  *
  *     handshake   receive -> step on another thread -> send, again and again; then secured()
@@ -28,7 +28,7 @@ tls_transport_memory(void);
 int
 tls_transport_begin(struct conn *conn, void (*secured)(struct conn *conn));
 
-/* Frees it, wiping keys and data.  NULL is fine. */
+/* Frees it, wiping keys and data. NULL is fine. */
 void
 tls_transport_free(struct tls_transport *tls);
 
@@ -36,7 +36,7 @@ tls_transport_free(struct tls_transport *tls);
 void
 tls_transport_free_outputs(struct worker *worker);
 
-/* Returns whether another thread still uses the connection's TLS.  If the connection is lost, that
+/* Returns whether another thread still uses the connection's TLS. If the connection is lost, that
  * thread is told to be quick. */
 bool
 tls_transport_is_working(struct conn *conn);

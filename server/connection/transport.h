@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How a connection's bytes get through its socket: as they are, or in TLS, which is computed here
- * (tls_transport.h) or by the kernel.  Nothing above asks whether bytes are encrypted.
+ * (tls_transport.h) or by the kernel. Nothing above asks whether bytes are encrypted.
  *
- * One receive and one send may be under way.  transport_receive() may have bytes at once; otherwise
- * received() is called when some have come.  sent() is called when all of the message is taken.
+ * One receive and one send may be under way. transport_receive() may have bytes at once; otherwise
+ * received() is called when some have come. sent() is called when all of the message is taken.
  */
 #ifndef SERVER_CONNECTION_TRANSPORT_H
 #define SERVER_CONNECTION_TRANSPORT_H
@@ -44,14 +44,14 @@ struct transport {
 	uint64_t bytes_in, bytes_out; /* through the socket, in completed operations */
 	uint64_t key_bytes; /* the most that the kernel may encrypt in one direction; 0: no limit */
 
-	/* The owner's.  Received: the bytes that came; 0: the client has closed its end; or -errno,
+	/* The owner's. Received: the bytes that came; 0: the client has closed its end; or -errno,
 	 * also -EINTR and -EAGAIN, and -EINPROGRESS for bytes that transport_receive() decrypts.
 	 * Sent: 0 or -errno. */
 	void (*received)(struct transport *transport, int result);
 	void (*sent)(struct transport *transport, int result);
 };
 
-/* Removes the first `n` bytes of a message.  False: nothing is left. */
+/* Removes the first `n` bytes of a message. False: nothing is left. */
 static inline bool
 message_advance(struct msghdr *message, size_t n)
 {
@@ -75,7 +75,7 @@ transport_init(struct transport *transport, int fd);
 void
 transport_be_plain(struct transport *transport);
 
-/* Receives at most `size` bytes; with `all`, as many as there are.  Returns how many are there at
+/* Receives at most `size` bytes; with `all`, as many as there are. Returns how many are there at
  * once; 0: received() will be called, unless the transport has failed and the connection is
  * aborted; -ENODATA: the client has ended TLS. */
 static inline ssize_t

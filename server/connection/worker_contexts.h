@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's contexts for images: a connection gets that of its image from worker_context().  To be
+ * A worker's contexts for images: a connection gets that of its image from worker_context(). To be
  * used on the worker's thread only.
  */
 #ifndef SERVER_CONNECTION_WORKER_CONTEXTS_H
@@ -49,12 +49,11 @@ worker_context_mark(struct worker_context *context)
 void
 worker_contexts_mark_wanting(struct worker *worker);
 
-/* Runs the marked contexts.  False: none is marked. */
+/* Runs the marked contexts. False: none is marked. */
 bool
 worker_contexts_run(struct worker *worker);
 
-/* Takes idle contexts off the list of busy ones.  Returns whether one of the others wants to run.
- */
+/* Takes idle contexts off the list of busy ones. Returns whether one of the others wants to run. */
 bool
 worker_contexts_rest(struct worker *worker);
 
@@ -80,7 +79,7 @@ worker_poll_failed(struct worker *worker, int result);
 void
 worker_contexts_poll(struct worker *worker);
 
-/* Frees the contexts of worker_forget(); worker->leaving tells whether some are left.  Not to be
+/* Frees the contexts of worker_forget(); worker->leaving tells whether some are left. Not to be
  * called from a completion, which may be that of a freed context. */
 void
 worker_contexts_free_leaving(struct worker *worker);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state of a worker: its event loop, connections, contexts of images, buffers and mailbox.  Its
+ * The state of a worker: its event loop, connections, contexts of images, buffers and mailbox. Its
  * connections and contexts use this; worker.h has the functions for other threads.
  */
 #ifndef SERVER_CONNECTION_WORKER_STATE_H
@@ -58,7 +58,7 @@ struct worker_config {
 	void (*forgotten)(struct exports *exports, struct offer *offer);
 	/* The n-th offer, for .reserve; NULL: there are fewer. */
 	struct offer *(*offer_at)(struct exports *exports, size_t n);
-	/* Begins a look (server/connection/look.h).  0 or -errno.  NULL: no applicant has to wait.
+	/* Begins a look (server/connection/look.h).  0 or -errno. NULL: no applicant has to wait.
 	 */
 	int (*look)(struct exports *exports, struct look *look);
 	/* See exports_limiters(). */

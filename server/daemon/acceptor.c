@@ -44,7 +44,7 @@ newcomers_max(const struct acceptor *acceptor)
 	return acceptor->max > 1 ? acceptor->max / 2 : acceptor->max;
 }
 
-/* Whether a client that waits can be accepted, if need be in the place of another one. */
+/* Returns whether a client that waits can be accepted, if need be in the place of another one. */
 static bool
 has_place(struct acceptor *acceptor, const struct listener *listener)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Takes connections from listeners, up to the allowed number, and gives each to the worker with the
- * fewest.  Runs on the main thread.
+ * fewest. Runs on the main thread.
  */
 #ifndef SERVER_DAEMON_ACCEPTOR_H
 #define SERVER_DAEMON_ACCEPTOR_H
@@ -24,18 +24,18 @@ struct acceptor {
 	struct refusals refusals; /* of those above .max */
 };
 
-/* Accepts waiting connections, but not so many that other events have to wait for long.  If it
+/* Accepts waiting connections, but not so many that other events have to wait for long. If it
  * fails, the listener is paused. */
 void
 acceptor_take(struct acceptor *acceptor, struct listener *listener);
 
 /* Lists the listeners from which a connection can be accepted now, for poll(); .fd is -1 for the
- * others.  Returns poll()'s timeout in milliseconds, at most `timeout`. */
+ * others. Returns poll()'s timeout in milliseconds, at most `timeout`. */
 int
 acceptor_list(struct acceptor *acceptor, struct listener *listener, struct pollfd *polled,
 	      int timeout);
 
-/* Sets the options of connected sockets of --fd, some of which need a privilege.  NULL: none. */
+/* Sets the options of connected sockets of --fd, some of which need a privilege. NULL: none. */
 void
 acceptor_prepare(char *const *fds);
 

@@ -362,7 +362,7 @@ inet_place_open(struct listener **listeners, const struct inet_place *place, cha
 			 strerror(EADDRNOTAVAIL));
 }
 
-/* "[::1]", as in a URI, is "::1".  Caller frees. */
+/* "[::1]", as in a URI, is "::1". Caller frees. */
 static char *
 address_without_brackets(const char *address)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets on which clients connect.  Used by the main thread only.
+ * The sockets on which clients connect. Used by the main thread only.
  */
 #ifndef SERVER_DAEMON_LISTENER_H
 #define SERVER_DAEMON_LISTENER_H
@@ -23,20 +23,20 @@ struct listener {
 	struct listener *next;
 };
 
-/* Opens the sockets of the configuration, and takes over `passed` sockets (activation.h).  One that
- * other machines can reach needs TLS, or a user who says that there shall be none.  Returns
+/* Opens the sockets of the configuration, and takes over `passed` sockets (activation.h). One that
+ * other machines can reach needs TLS, or a user who says that there shall be none. Returns
  * 0, or -errno with *error a sentence (caller frees) and *listeners NULL. */
 int
 listeners_open(struct listener **listeners, const struct server_config *config, unsigned int passed,
 	       char **error);
 
 /* Adds a unix socket, whose mode is subject to the umask; or a private one, which only this user
- * can reach.  Returns 0, or -errno with *error a sentence (caller frees). */
+ * can reach. Returns 0, or -errno with *error a sentence (caller frees). */
 int
 listeners_add_unix(struct listener **listeners, const char *path, bool private, char **error);
 
 /* Adds TCP at all addresses of that host; port 0: the kernel chooses one for each.  `option` is
- * named in errors.  Returns the same, but may have added some addresses. */
+ * named in errors. Returns the same, but may have added some addresses. */
 int
 listeners_add_inet(struct listener **listeners, const char *host, unsigned int port,
 		   const char *option, char **error);
@@ -45,7 +45,7 @@ listeners_add_inet(struct listener **listeners, const char *host, unsigned int p
 void
 listeners_close(struct listener **listeners);
 
-/* Accepts a connection, and describes the client in `peer`.  Returns a descriptor (caller closes),
+/* Accepts a connection, and describes the client in `peer`. Returns a descriptor (caller closes),
  * or -1: no connection waits, or the listener is paused now. */
 int
 listener_accept(struct listener *listener, char peer[PEER_MAX]);

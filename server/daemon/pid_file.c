@@ -85,7 +85,7 @@ pid_file_write(struct pid_file *file, char **error)
 	return 0;
 }
 
-/* Whether no other program has written to the file, or replaced it, since we did. */
+/* Returns whether no other program has written to the file, or replaced it, since we did. */
 static bool
 pid_file_is_ours(const struct pid_file *file)
 {

@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Takes systemd's socket and its watchdog from the environment.  Returns 0, or -errno with *error a
+/* Takes systemd's socket and its watchdog from the environment. Returns 0, or -errno with *error a
  * sentence (caller frees). */
 int
 readiness_init(char **error);
 
-/* Whether systemd wants to be told.  Then it waits at most a second for each of the functions below
- * to be taken; if it takes nothing, the log says so. */
+/* Returns whether systemd wants to be told. Then it waits at most a second for each of the
+ * functions below to be taken; if it takes nothing, the log says so. */
 bool
 readiness_wanted(void);
 
@@ -35,11 +35,11 @@ readiness_ready(void);
 void
 readiness_serving(unsigned int exports, unsigned int threads);
 
-/* The configuration was not read again, and why: shown by systemctl.  Any thread. */
+/* The configuration was not read again, and why: shown by systemctl. Any thread. */
 void
 readiness_reload_failed(const char *why);
 
-/* All event loops turn.  Any thread. */
+/* All event loops turn. Any thread. */
 void
 readiness_alive(void);
 

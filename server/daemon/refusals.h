@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clients that find no place among --max-connections.  Each gets a handshake in which every option
- * is refused with the reason, until it leaves or its time is up.  They cost no worker and no place
+ * Clients that find no place among --max-connections. Each gets a handshake in which every option
+ * is refused with the reason, until it leaves or its time is up. They cost no worker and no place
  * of other clients: a few have places here, and further ones are closed without a word.
  *
  * In such a handshake there is no TLS, and the client is not told that TLS is required: a server
@@ -39,13 +39,13 @@ struct refusals {
 void
 refusals_init(struct refusals *refusals, unsigned int max);
 
-/* Greets the client of a connected socket, or closes that if there is no place.  Takes over the
+/* Greets the client of a connected socket, or closes that if there is no place. Takes over the
  * descriptor. */
 void
 refusals_add(struct refusals *refusals, int fd);
 
 /* Closes those whose time is up, and lists the others in REFUSALS_MAX entries for poll(); .fd is -1
- * for free places.  Returns poll()'s timeout in milliseconds, at most `timeout`. */
+ * for free places. Returns poll()'s timeout in milliseconds, at most `timeout`. */
 int
 refusals_list(struct refusals *refusals, struct pollfd *polled, int timeout);
 

@@ -118,7 +118,7 @@ server_connection_closed(void *data)
 
 /* ---- starting */
 
-/* Logs a failure, if r is one.  Returns r. */
+/* Logs a failure, if r is one. Returns r. */
 static int
 server_log_failure(int r, const char *error)
 {
@@ -551,7 +551,7 @@ server_stop_workers(struct server *server, enum worker_end end)
 		worker_stop(&server->workers[i], end);
 }
 
-/* Waits until no connection is left, but only until a second signal or the limit.  Returns how many
+/* Waits until no connection is left, but only until a second signal or the limit. Returns how many
  * are left. */
 static unsigned int
 server_await_connections(struct server *server, int64_t limit_ms)
@@ -574,7 +574,7 @@ server_await_connections(struct server *server, int64_t limit_ms)
 }
 
 /*
- * Waits until the requests in flight are answered.  If the server never listened, the program that
+ * Waits until the requests in flight are answered. If the server never listened, the program that
  * passed the connections (--fd), such as nbdloop, can pass them to another server and repeat the
  * unanswered requests there, so no request is refused.
  */
@@ -604,7 +604,7 @@ server_is_changing(const struct server *server)
 }
 
 /* Waits until a running change has ended, the configuration is read, and HTTP has ended, at most
- * until `end` (clock_ms(CLOCK_MONOTONIC)).  False: it has not. */
+ * until `end` (clock_ms(CLOCK_MONOTONIC)). False: it has not. */
 static bool
 server_await_change(struct server *server, int64_t end)
 {
@@ -624,7 +624,7 @@ server_await_change(struct server *server, int64_t end)
 	return true;
 }
 
-/* Connections and a change end at the same time, within the same limit.  False: the change has not.
+/* Connections and a change end at the same time, within the same limit. False: the change has not.
  */
 static bool
 server_drain(struct server *server, bool listened)
@@ -647,7 +647,7 @@ server_unfinished(const struct server *server)
 }
 
 /* Stops and frees all that has been started, in good order: clients and a running change get the
- * time that the configuration gives them.  If a change takes longer, the process exits here with
+ * time that the configuration gives them. If a change takes longer, the process exits here with
  * `status`. */
 static void
 server_end(struct server *server, int status)

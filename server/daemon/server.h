@@ -10,7 +10,7 @@ struct command_line;
 struct server_config;
 
 /* Serves until a signal ends the server.  `config` comes from the command line `line`, which is
- * read again on SIGHUP.  Returns 0, or -errno (the log says why). */
+ * read again on SIGHUP. Returns 0, or -errno (the log says why). */
 int
 server_run(struct server_config *config, const struct command_line *line);
 

@@ -29,20 +29,20 @@ struct server_reload {
 	_Atomic bool over; /* the thread ends */
 };
 
-/* Begins to follow the configuration.  If that is under way, it is done once more. */
+/* Begins to follow the configuration. If that is under way, it is done once more. */
 void
 server_reload_begin(struct server_reload *reload);
 
 /* After each wake-up of the main thread: notes that it is done, and begins it if the exports want
- * that.  Returns whether it is done after a failure. */
+ * that. Returns whether it is done after a failure. */
 bool
 server_reload_go_on(struct server_reload *reload);
 
-/* Whether it is under way. */
+/* Returns whether it is under way. */
 bool
 server_reload_is_running(const struct server_reload *reload);
 
-/* Waits until it is done.  Returns as server_reload_go_on(). */
+/* Waits until it is done. Returns as server_reload_go_on(). */
 bool
 server_reload_join(struct server_reload *reload);
 

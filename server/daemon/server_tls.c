@@ -73,7 +73,7 @@ server_tls_read(struct server_tls *tls, const struct server_config *config, char
 				    config->tls_psk ? "tls-psk=FILE" : "tls-certificates=DIR");
 		return 0;
 	}
-	/* It has the kernel load its module, for which the server has no privilege later.  Each
+	/* It has the kernel load its module, for which the server has no privilege later. Each
 	 * connection tells if there is none. */
 	if (config->tls_kernel != TRISTATE_OFF)
 		ktls_missing(reason);
@@ -98,7 +98,8 @@ tls_note_checks(struct server_tls *tls, const struct tls_credentials *credential
 	tls->revokes = tls_credentials_revoke(credentials);
 }
 
-/* Whether a file is missing that keeps clients out; it may be missing only while it is replaced. */
+/* Returns whether a file is missing that keeps clients out; it may be missing only while it is
+ * replaced. */
 static bool
 tls_would_let_in_more(const struct server_tls *tls, const struct tls_credentials *credentials)
 {

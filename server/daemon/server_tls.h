@@ -39,12 +39,12 @@ server_tls_read(struct server_tls *tls, const struct server_config *config, char
 int
 server_tls_start(struct server_tls *tls);
 
-/* Reads the files again: for new connections, unless they are of no use.  Waits for them. */
+/* Reads the files again: for new connections, unless they are of no use. Waits for them. */
 void
 server_tls_reread(struct server_tls *tls);
 
-/* Logs what has expired of the files.  Returns a time limit for poll(), in milliseconds, after
- * which to call it again; 0: none. */
+/* Logs what has expired of the files. Returns a time limit for poll(), in milliseconds, after which
+ * to call it again; 0: none. */
 int
 server_tls_watch(struct server_tls *tls);
 

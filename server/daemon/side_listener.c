@@ -13,7 +13,7 @@
 
 #define CONTROL_SUFFIX ".sock"
 
-/* The control socket's path, with the suffix .nbd.  Caller frees. */
+/* The control socket's path, with the suffix .nbd. Caller frees. */
 static char *
 choose_path(const char *control)
 {

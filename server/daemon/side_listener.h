@@ -17,8 +17,8 @@ struct side_listener {
 	const char *control; /* path of the control socket, borrowed; or NULL */
 	bool needed;         /* the server listens nowhere else */
 	int wake;            /* an eventfd that wakes the main thread up */
-	/* NULL: none yet.  Set by the control socket's thread for changes; then the main
-	 * thread's. */
+	/* NULL: none yet. Set by the control socket's thread for changes; then the main thread's.
+	 */
 	_Atomic(struct listener *) listener;
 };
 
@@ -28,7 +28,7 @@ struct side_listener {
 int
 side_listener_open(void *data, bool local, char **error);
 
-/* The path of the socket, as long as the server runs; NULL: there is none.  Any thread. */
+/* The path of the socket, as long as the server runs; NULL: there is none. Any thread. */
 const char *
 side_listener_path(const void *data);
 

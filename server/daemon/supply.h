@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A unix socket (SOCK_SEQPACKET) over which the program that started the server, such as nbdloop's
- * guard, passes connected sockets (--fd-from).  Each message has all sockets of one client, and the
+ * guard, passes connected sockets (--fd-from). Each message has all sockets of one client, and the
  * server has one client at a time:
  *
  *	WAITS  -> SERVES   a message has come: the connections of its sockets begin
  *	SERVES -> WAITS    no connection is left, and no request of one: the program is told
  *	WAITS  -> CLOSED   the program has closed its end
  *
- * While it SERVES, the next message stays in the socket.  So what the client repeats over new
- * connections is never carried out before what it had sent over the old ones.  Runs on the main
+ * While it SERVES, the next message stays in the socket. So what the client repeats over new
+ * connections is never carried out before what it had sent over the old ones. Runs on the main
  * thread.
  */
 #ifndef SERVER_DAEMON_SUPPLY_H
@@ -33,7 +33,7 @@ int
 supply_open(struct supply *supply, int fd, char **error);
 
 /* Lists the socket for poll(), if it WAITS; to be called after each change.  `idle`: the server has
- * no connection.  Returns whether it WAITS. */
+ * no connection. Returns whether it WAITS. */
 bool
 supply_list(struct supply *supply, bool idle, struct pollfd *polled);
 

@@ -15,8 +15,8 @@ struct user {
 	bool only_group; /* .gid was given, and is the only group */
 };
 
-/* Finds USER[:GROUP], each a name or a number.  Without GROUP, a number must have an entry in the
- * database, which tells its groups.  Returns 0, or -errno with *error a sentence (caller frees) or
+/* Finds USER[:GROUP], each a name or a number. Without GROUP, a number must have an entry in the
+ * database, which tells its groups. Returns 0, or -errno with *error a sentence (caller frees) or
  * NULL. */
 int
 user_find(struct user *user, const char *text, char **error);
@@ -24,7 +24,7 @@ user_find(struct user *user, const char *text, char **error);
 void
 user_fini(struct user *user);
 
-/* Becomes the user for good, in all threads.  Returns as user_find(). */
+/* Becomes the user for good, in all threads. Returns as user_find(). */
 int
 user_become(const struct user *user, char **error);
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
-/* The server is asked this often in the time that systemd waits.  systemd is told after all signs
+/* The server is asked this often in the time that systemd waits. systemd is told after all signs
  * have come, so that two askings can be late before it gives up, and the log names who is late
  * after one. */
 #define ASKINGS 4
@@ -72,7 +72,7 @@ name_of(const struct watched *watched, char name[32])
 	return name;
 }
 
-/* Whether it gave its sign. */
+/* Returns whether it gave its sign. */
 static bool
 watchdog_check(struct watched *watched)
 {

@@ -58,7 +58,7 @@ exports_remove(struct exports *exports, const char *name)
 
 /* ---- who may use an export */
 
-/* changing held.  The snapshots of an export get its new rules.  0 or -ENOMEM. */
+/* changing held. The snapshots of an export get its new rules.  0 or -ENOMEM. */
 static int
 export_follow_origin(struct exports *exports, const struct export *origin, struct access *access)
 {
@@ -76,7 +76,7 @@ export_follow_origin(struct exports *exports, const struct export *origin, struc
 	return r;
 }
 
-/* changing held.  New clients get these rules, which may be the same.  0 or -ENOMEM.  The offer may
+/* changing held. New clients get these rules, which may be the same.  0 or -ENOMEM. The offer may
  * be freed by then, as after exports_renew(). */
 static int
 export_follow_access(struct exports *exports, struct offer *offer, struct access *access)
@@ -94,7 +94,7 @@ export_follow_access(struct exports *exports, struct offer *offer, struct access
 	return export_follow_origin(exports, export, access);
 }
 
-/* changing held.  An option that is not given stays. */
+/* changing held. An option that is not given stays. */
 static int
 export_change_access(struct exports *exports, struct offer *offer, const char *allow,
 		     const char *allow_write, unsigned int proofs, char **error)
@@ -130,8 +130,8 @@ exports_set_access(struct exports *exports, const char *name, const char *allow,
 
 /* ---- checkpoints */
 
-/* changing held.  Lists the checkpoints' sets of the export of that name, or of all exports (NULL);
- * snapshots have none.  Returns their number, -ENOENT or -ENOMEM. */
+/* changing held. Lists the checkpoints' sets of the export of that name, or of all exports (NULL);
+ * snapshots have none. Returns their number, -ENOENT or -ENOMEM. */
 static int
 exports_list_checkpoints(struct exports *exports, const char *export, struct checkpoints ***sets)
 {

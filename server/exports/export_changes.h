@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Changes of exports while clients are connected, by the control socket or by a configuration that
- * was read again.  One runs after another, on the thread that asks for it.
+ * was read again. One runs after another, on the thread that asks for it.
  */
 #ifndef SERVER_EXPORTS_EXPORT_CHANGES_H
 #define SERVER_EXPORTS_EXPORT_CHANGES_H
@@ -12,8 +12,8 @@ struct export_config;
 struct exports;
 struct server_config;
 
-/* Opens an export, and logs how its image is reached.  Takes over the configuration, which is in no
- * list.  Returns 0, or -errno with *error a sentence (caller frees). */
+/* Opens an export, and logs how its image is reached. Takes over the configuration, which is in no
+ * list. Returns 0, or -errno with *error a sentence (caller frees). */
 int
 exports_add(struct exports *exports, struct export_config *config, char **error);
 
@@ -22,15 +22,15 @@ int
 exports_remove(struct exports *exports, const char *name);
 
 /* Changes the rules about who may use an export (server/access/access.h), for clients that choose
- * it from now on; without a name, of the only export.  NULL: that option stays as it is; for
- * `proofs`, see access_new().  Returns 0; -ENOENT: there is no such export; or -errno with *error a
+ * it from now on; without a name, of the only export. NULL: that option stays as it is; for
+ * `proofs`, see access_new(). Returns 0; -ENOENT: there is no such export; or -errno with *error a
  * sentence (caller frees). */
 int
 exports_set_access(struct exports *exports, const char *name, const char *allow,
 		   const char *allow_write, unsigned int proofs, char **error);
 
 /* Begins or ends a checkpoint of that name (engine/changes/checkpoint.h) of one export; without
- * `export`, of all exports, at one moment.  `granule`: in bytes.  Returns 0; -ENOENT without
+ * `export`, of all exports, at one moment.  `granule`: in bytes. Returns 0; -ENOENT without
  * *error: there is no such export; or -errno with *error a sentence (caller frees), and nothing has
  * changed. */
 int

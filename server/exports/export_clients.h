@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The clients of exports, and the limits that they are under.  All connections to an export and its
+ * The clients of exports, and the limits that they are under. All connections to an export and its
  * snapshots whose identity has the same rule (server/access/identity.h) are those of one client.
  *
  * A client that is gone stays here until its budgets have rested: it would get another burst if it
@@ -13,7 +13,7 @@
 
 #include "server/connection/offer.h"
 
-/* Without mutex.  The export whose limits count: of a snapshot, its origin. */
+/* Without mutex. The export whose limits count: of a snapshot, its origin. */
 struct export *
 limited_export(struct export *export);
 
@@ -29,7 +29,7 @@ export_end_limits(struct export *export);
 const struct limits *
 export_limits(struct export *export);
 
-/* Whether the export has as many connections as its limits allow. */
+/* Returns whether the export has as many connections as its limits allow. */
 bool
 export_is_full(struct export *export);
 
@@ -42,7 +42,7 @@ export_join(struct export *export, const char *rule, struct export_client **clie
 void
 export_leave(struct export *export, struct export_client *client);
 
-/* changing held, too.  All clients get limiters for these limits, without a burst at `now` (as in
+/* changing held, too. All clients get limiters for these limits, without a burst at `now` (as in
  * budget_init()), until export_end_limiting() keeps them or takes them back.  0, or -ENOMEM and
  * nothing has changed. */
 int

@@ -54,7 +54,7 @@ export_find_rival(const struct offer *list, const struct export *export)
 	return list;
 }
 
-/* mutex held.  Waits for the workers to forget a retired offer, then frees it.  False: it took too
+/* mutex held. Waits for the workers to forget a retired offer, then frees it. False: it took too
  * long. */
 static bool
 export_await_forgotten(struct exports *exports, const struct offer *rival,
@@ -69,7 +69,7 @@ export_await_forgotten(struct exports *exports, const struct offer *rival,
 	return true;
 }
 
-/* changing held.  Waits until removed exports of the same image are about to close it; for the
+/* changing held. Waits until removed exports of the same image are about to close it; for the
  * rest, image_lock() waits.  -EBUSY: clients still use them. */
 static int
 export_await_closed(struct exports *exports, const struct export *export, char **error)
@@ -100,7 +100,7 @@ export_await_closed(struct exports *exports, const struct export *export, char *
 	return r;
 }
 
-/* changing held.  A conflict with a lock of our own is found first: image_lock() would wait for it,
+/* changing held. A conflict with a lock of our own is found first: image_lock() would wait for it,
  * and then could not say which export has it. */
 static int
 export_lock(struct exports *exports, struct export *export, char **error)
@@ -120,7 +120,7 @@ export_lock(struct exports *exports, struct export *export, char **error)
 
 /* ---- the record of checkpoints */
 
-/* Whether the path leads to the image of the export. */
+/* Returns whether the path leads to the image of the export. */
 static bool
 record_is_image(const char *path, const struct export *export)
 {
@@ -149,7 +149,7 @@ record_is_same(const char *a, const char *b)
 	       first.st_ino == second.st_ino;
 }
 
-/* changing held.  Checks that no other export, nor this one, uses the file for something else.  Two
+/* changing held. Checks that no other export, nor this one, uses the file for something else. Two
  * exports of one image have the same file by default: then the first one has it. */
 static int
 record_check_place(const struct exports *exports, const struct export *export, const char *path,
@@ -183,7 +183,7 @@ record_check_place(const struct exports *exports, const struct export *export, c
 	return 0;
 }
 
-/* Returns the path by default, which the caller frees; NULL: no memory.  It is beside the image
+/* Returns the path by default, which the caller frees; NULL: no memory. It is beside the image
  * itself: the name that was given may be a link in another place, as the one in /proc is by which
  * nbdloop's servers open the image of a device. */
 static char *
@@ -199,7 +199,7 @@ record_usual_path(const struct export *export)
 	return n < 0 ? NULL : path;
 }
 
-/* changing held.  Opens the record of the checkpoints of an export that is not offered yet and
+/* changing held. Opens the record of the checkpoints of an export that is not offered yet and
  * whose image is locked: that of changes=, or by default IMAGE.changes (IMAGE.OFFSET.changes),
  * unless the image is a block device or in Ceph, or memory is reserved.  0, -ENOMEM, or -EINVAL
  * with *error: another export, or this one, has the file for something else. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The images of exports: opened, locked among exports of the same file, with their records of
- * checkpoints, and with the size that they have now.  New clients are offered an image as it is
+ * checkpoints, and with the size that they have now. New clients are offered an image as it is
  * then.
  */
 #ifndef SERVER_EXPORTS_EXPORT_IMAGE_H
@@ -13,11 +13,11 @@ struct export;
 struct export_config;
 struct exports;
 
-/* changing held.  As exports_add(), for a name that is free. */
+/* changing held. As exports_add(), for a name that is free. */
 int
 exports_open(struct exports *exports, struct export_config *config, char **error);
 
-/* changing held.  Adopts the size that the export's image has now, logs that, and offers it to new
+/* changing held. Adopts the size that the export's image has now, logs that, and offers it to new
  * clients.  `shrunk`: it was smaller meanwhile.  0, or -ENOMEM: it is not offered. */
 int
 export_adopt_size(struct exports *exports, struct export *export, bool shrunk);

@@ -121,7 +121,7 @@ exports_follow_limits(struct exports *exports, struct export *export,
 	return r;
 }
 
-/* changing held.  An option that is not given stays. */
+/* changing held. An option that is not given stays. */
 static int
 export_change_limits(struct exports *exports, struct export *export,
 		     const struct limit_texts texts[LIMIT_SCOPES], char **error)

@@ -15,13 +15,13 @@ exports_limiters(struct exports *exports, struct offer *offer, struct export_cli
 		 struct limiter *limiters[LIMIT_SCOPES]);
 
 /* Changes those limits of an export, by limit_scope, that are given; without a name, of the only
- * export.  Its connections are under the new ones from then on.  Returns 0; -ENOENT: there is no
- * such export; or -errno with *error a sentence (caller frees). */
+ * export. Its connections are under the new ones from then on. Returns 0; -ENOENT: there is no such
+ * export; or -errno with *error a sentence (caller frees). */
 int
 exports_set_limits(struct exports *exports, const char *name,
 		   const struct limit_texts texts[LIMIT_SCOPES], char **error);
 
-/* changing held.  The export gets these limits, by limit_scope, which may be the same.  0 or
+/* changing held. The export gets these limits, by limit_scope, which may be the same.  0 or
  * -ENOMEM. */
 int
 exports_follow_limits(struct exports *exports, struct export *export,

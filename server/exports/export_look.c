@@ -57,7 +57,7 @@ export_look_at(struct exports *exports, struct export *export)
 	exports_end_change(exports);
 }
 
-/* changing held.  Whether the export has neither clients nor snapshots. */
+/* changing held. Returns whether the export has neither clients nor snapshots. */
 static bool
 look_is_unused(struct exports *exports, const struct export *export)
 {
@@ -71,8 +71,8 @@ look_is_unused(struct exports *exports, const struct export *export)
 	return unused;
 }
 
-/* changing held.  Whether the image, which can be written to now, is to be opened again.  A lock
- * that is in the way must not cost its clients what they may read. */
+/* changing held. Returns whether the image, which can be written to now, is to be opened again. A
+ * lock that is in the way must not cost its clients what they may read. */
 static bool
 look_may_reopen(struct exports *exports, struct export *export)
 {
@@ -112,7 +112,7 @@ exports_look_again(void *data, const struct visited *visited)
 
 /* ---- the thread */
 
-/* Waits for a look, which is under way from then on; *look NULL: at all images.  False: there will
+/* Waits for a look, which is under way from then on; *look NULL: at all images. False: there will
  * be none. */
 static bool
 look_next(struct looks *looks, struct look **look)

@@ -39,7 +39,7 @@ applicant_may_use(const struct applicant *applicant, const struct offer *offer)
 	return access_right(offer->access, applicant->identity) != ACCESS_NONE;
 }
 
-/* mutex held.  The n-th export that the client may use, from 0; or NULL. */
+/* mutex held. The n-th export that the client may use, from 0; or NULL. */
 static struct offer *
 applicant_nth(const struct applicant *applicant, size_t n)
 {
@@ -50,7 +50,7 @@ applicant_nth(const struct applicant *applicant, size_t n)
 	return offer;
 }
 
-/* mutex held.  The only export that the client may use and that is no snapshot, or NULL. */
+/* mutex held. The only export that the client may use and that is no snapshot, or NULL. */
 static struct offer *
 applicant_only(const struct applicant *applicant)
 {
@@ -66,7 +66,7 @@ applicant_only(const struct applicant *applicant)
 	return only;
 }
 
-/* mutex held.  The offer of that name, or NULL; then *refused is the one that the client may not
+/* mutex held. The offer of that name, or NULL; then *refused is the one that the client may not
  * use, or NULL. */
 static struct offer *
 applicant_pick(const struct applicant *applicant, const char *name, size_t length,
@@ -78,7 +78,7 @@ applicant_pick(const struct applicant *applicant, const char *name, size_t lengt
 	if (at && applicant_may_use(applicant, *at))
 		return *at;
 	/* An only export is the default export, whatever its name is: the only one that the client
-	 * may use.  But it does not replace one without a name, whose client would get other data.
+	 * may use. But it does not replace one without a name, whose client would get other data.
 	 */
 	if (length == 0 && !at && only)
 		return only;
@@ -88,8 +88,8 @@ applicant_pick(const struct applicant *applicant, const char *name, size_t lengt
 	return NULL;
 }
 
-/* mutex held.  Whether somebody has to look at the image first.  Once is enough for INFO and GO, or
- * META_CONTEXT and GO, of one export: they shall not differ. */
+/* mutex held. Returns whether somebody has to look at the image first. Once is enough for INFO and
+ * GO, or META_CONTEXT and GO, of one export: they shall not differ. */
 static bool
 applicant_must_wait(struct applicant *applicant, struct export *export)
 {
@@ -102,7 +102,7 @@ applicant_must_wait(struct applicant *applicant, struct export *export)
 
 /*
  * A client that may use some exports is told of the others what it is told of names that do not
- * exist: it must not learn which exist.  One that may use none is told so, whatever it asks for.
+ * exist: it must not learn which exist. One that may use none is told so, whatever it asks for.
  */
 static const struct nbd_export *
 applicant_find(void *data, const char *name, size_t length, struct nbd_refusal *refusal)

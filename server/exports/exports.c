@@ -269,7 +269,7 @@ export_close(void *data)
 	return NULL;
 }
 
-/* mutex held.  False: out of memory, or of threads. */
+/* mutex held. False: out of memory, or of threads. */
 static bool
 closing_start(struct exports *exports, struct export *export)
 {
@@ -443,7 +443,7 @@ exports_count(const struct exports *exports)
 	return count;
 }
 
-/* Locks mutex, and returns memory for all exports that are listed then; NULL: out of memory.  Event
+/* Locks mutex, and returns memory for all exports that are listed then; NULL: out of memory. Event
  * loops take the mutex, so that nobody asks for memory while it is held. */
 static struct visited *
 exports_lock_with_memory(struct exports *exports)
@@ -464,7 +464,7 @@ exports_lock_with_memory(struct exports *exports)
 	return visited;
 }
 
-/* The exports to visit, each with one more user and its rules held.  NULL: out of memory. */
+/* The exports to visit, each with one more user and its rules held. NULL: out of memory. */
 static struct visited *
 exports_take(struct exports *exports, const char *name, unsigned int *count)
 {

@@ -49,7 +49,7 @@ struct exports {
 };
 
 /* `workers`: the array of workers, which may start later.  `wake` is called, on any thread, when
- * exports_reap() has something to do, or when a change has ended.  NULL: out of memory. */
+ * exports_reap() has something to do, or when a change has ended. NULL: out of memory. */
 struct exports *
 exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void *data),
 	    void *data);
@@ -59,7 +59,7 @@ exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void
 void
 exports_tell_closed(struct exports *exports, void (*closed)(void *data), void *data);
 
-/* No worker may run any more, and nobody look (exports_stop_looking()).  NULL is fine. */
+/* No worker may run any more, and nobody look (exports_stop_looking()). NULL is fine. */
 void
 exports_free(struct exports *exports);
 
@@ -75,13 +75,13 @@ struct visited {
 	unsigned int connections;
 };
 
-/* Calls `visit` for the export of that name, or for all of them (NULL).  Returns the number of
- * calls.  `visit` NULL: only counts.  Does not wait for changes. */
+/* Calls `visit` for the export of that name, or for all of them (NULL). Returns the number of
+ * calls.  `visit` NULL: only counts. Does not wait for changes. */
 unsigned int
 exports_visit(struct exports *exports, const char *name,
 	      void (*visit)(void *data, const struct visited *visited), void *data);
 
-/* The n-th offer that clients can have now; NULL: there are fewer.  It stays valid as long as no
+/* The n-th offer that clients can have now; NULL: there are fewer. It stays valid as long as no
  * export is changed or removed. */
 struct offer *
 exports_at(struct exports *exports, size_t n);
@@ -90,9 +90,9 @@ exports_at(struct exports *exports, size_t n);
 unsigned int
 exports_snapshot_connections(struct exports *exports);
 
-/* Whether some image is reached through io_uring; to be asked before clients connect.  If not,
- * event loops use epoll, too: together with plain calls, it serves an image in memory fastest.  An
- * image that needs io_uring and is added to such a server gets a ring of its own for each thread
+/* Returns whether some image is reached through io_uring; to be asked before clients connect. If
+ * not, event loops use epoll, too: together with plain calls, it serves an image in memory fastest.
+ * An image that needs io_uring and is added to such a server gets a ring of its own for each thread
  * (engine/backend/uring.c). */
 bool
 exports_use_ring(struct exports *exports);
@@ -108,11 +108,11 @@ exports_copy_defaults(struct exports *exports, struct export_config *defaults);
 void
 exports_stop_waiting(struct exports *exports);
 
-/* Whether all images, of which there is at least one, may be left (image_may_be_left()). */
+/* Returns whether all images, of which there is at least one, may be left (image_may_be_left()). */
 bool
 exports_may_be_left(struct exports *exports);
 
-/* Whether an image that has not been closed is a snapshot, or may be one. */
+/* Returns whether an image that has not been closed is a snapshot, or may be one. */
 bool
 exports_have_snapshots(struct exports *exports);
 
@@ -129,27 +129,27 @@ exports_forgotten(struct exports *exports, struct offer *offer);
 /* ---- for what changes exports */
 
 /* Begins a change, which holds `changing`, of the export of that name; without a name, of the only
- * one that is no snapshot.  Returns its offer, which stays in the list until it is changed; NULL:
- * there is no such export.  exports_end_change() is to be called in both cases. */
+ * one that is no snapshot. Returns its offer, which stays in the list until it is changed; NULL:
+ * there is no such export. exports_end_change() is to be called in both cases. */
 struct offer *
 exports_begin_change(struct exports *exports, const char *name);
 void
 exports_end_change(struct exports *exports);
 
-/* mutex held.  The place in the list of the offer of that name, or of the only one that is no
+/* mutex held. The place in the list of the offer of that name, or of the only one that is no
  * snapshot; or NULL. */
 struct offer **
 exports_find(struct exports *exports, const char *name, size_t length);
 struct offer **
 exports_only(struct exports *exports);
 
-/* mutex held.  The place in the list of the offer of that name; without a name, of the only one.
+/* mutex held. The place in the list of the offer of that name; without a name, of the only one.
  * NULL: there is no such export, or more than one. */
 struct offer **
 exports_find_or_only(struct exports *exports, const char *name);
 
-/* changing held.  Offers an export with an open image to clients, under these rules, and logs how
- * it is reached.  Takes the export over.  0, or -errno with *error a sentence (caller frees). */
+/* changing held. Offers an export with an open image to clients, under these rules, and logs how
+ * it is reached. Takes the export over.  0, or -errno with *error a sentence (caller frees). */
 int
 exports_offer(struct exports *exports, struct export *export, struct access *access, char **error);
 
@@ -157,17 +157,17 @@ exports_offer(struct exports *exports, struct export *export, struct access *acc
 void
 export_refuse(struct exports *exports, struct export *export, int r, const char *error);
 
-/* changing held.  A new offer with the image's present facts, and these rules, replaces the old one
- * in the list.  0 or -ENOMEM.  With 0, the old offer may be freed at once, by exports_reap() on
+/* changing held. A new offer with the image's present facts, and these rules, replaces the old one
+ * in the list.  0 or -ENOMEM. With 0, the old offer may be freed at once, by exports_reap() on
  * another thread; its export stays. */
 int
 exports_renew(struct exports *exports, struct offer *old, struct access *access);
 
-/* changing held.  The same with the offer's own rules, if the image's facts have changed. */
+/* changing held. The same with the offer's own rules, if the image's facts have changed. */
 int
 exports_refresh(struct exports *exports, struct offer *offer);
 
-/* changing and mutex held.  Offers the export no longer, nor its snapshots. */
+/* changing and mutex held. Offers the export no longer, nor its snapshots. */
 void
 exports_retire(struct exports *exports, const struct export *export);
 

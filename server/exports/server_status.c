@@ -87,7 +87,7 @@ survey_worker(struct worker *worker, void *data)
 		free(steal_pointer(&part->connections));
 }
 
-/* Asks all threads, and waits for their answers.  NULL: out of memory. */
+/* Asks all threads, and waits for their answers. NULL: out of memory. */
 static struct survey *
 survey_new(const struct exports *exports)
 {

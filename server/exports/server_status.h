@@ -24,7 +24,7 @@ struct status {
 	const char *http; /* where HTTP is answered; NULL: nowhere */
 };
 
-/* The control_handler; `data` is a struct status, which it doesn't change.  For a request for the
+/* The control_handler; `data` is a struct status, which it doesn't change. For a request for the
  * status, any number of threads may call it at once, but none of an event loop. */
 void
 status_handle(const struct control_request *request, FILE *out, void *data);

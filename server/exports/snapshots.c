@@ -79,7 +79,7 @@ struct making {
 	bool begun;                    /* it has */
 };
 
-/* changing held.  Lists the origins.  0, -ENOENT or -ENOMEM. */
+/* changing held. Lists the origins.  0, -ENOENT or -ENOMEM. */
 static int
 making_init(struct making *making, struct exports *exports, const struct snapshot_request *request)
 {
@@ -135,7 +135,7 @@ snapshot_is_of_request(const struct export *export, const struct snapshot_reques
 	return name && strcmp(name, export->config->name) == 0;
 }
 
-/* changing held.  Makes the n-th export, without an image. */
+/* changing held. Makes the n-th export, without an image. */
 static int
 making_add(struct making *making, size_t n, struct exports *exports,
 	   const struct snapshot_request *request, char **error)
@@ -164,7 +164,7 @@ making_add(struct making *making, size_t n, struct exports *exports,
 	return 0;
 }
 
-/* changing held.  All that needs no moment. */
+/* changing held. All that needs no moment. */
 static int
 making_prepare(struct making *making, struct exports *exports,
 	       const struct snapshot_request *request, char **error)
@@ -205,7 +205,7 @@ making_begin_checkpoints(void *data)
 		checkpoints_copy(making->exports[i]->checkpoints);
 }
 
-/* changing held.  Offers no longer what was offered of it. */
+/* changing held. Offers no longer what was offered of it. */
 static void
 snapshot_withdraw(struct exports *exports, const struct snapshot_request *request)
 {
@@ -287,7 +287,7 @@ exports_snapshot(struct exports *exports, const struct snapshot_request *request
 
 /* ---- the end of one */
 
-/* changing and mutex held.  Returns whether a snapshot's time was over. */
+/* changing and mutex held. Returns whether a snapshot's time was over. */
 static bool
 snapshot_retire_expired(struct exports *exports, time_t now)
 {
@@ -303,7 +303,7 @@ snapshot_retire_expired(struct exports *exports, time_t now)
 	return false;
 }
 
-/* mutex held.  CLOCK_BOOTTIME, seconds; 0: none. */
+/* mutex held. CLOCK_BOOTTIME, seconds; 0: none. */
 static time_t
 snapshot_next_end(const struct exports *exports)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Snapshots as exports: read-only, with the rules of the export that they are made of, their
- * origin.  They are not in the configuration, and end with their origin, at their time, or when
- * they are removed; then their clients are disconnected, so that their space is free at once.
+ * origin. They are not in the configuration, and end with their origin, at their time, or when they
+ * are removed; then their clients are disconnected, so that their space is free at once.
  */
 #ifndef SERVER_EXPORTS_SNAPSHOTS_H
 #define SERVER_EXPORTS_SNAPSHOTS_H
@@ -26,18 +26,18 @@ struct snapshot_request {
 };
 
 /* Makes snapshots and offers them to clients, with what the checkpoints of their origins know at
- * that moment.  A change of the exports: see exports.h.  Returns 0; -ENOENT without *error: there
- * is no such origin; or -errno with *error a sentence (caller frees), and nothing has changed. */
+ * that moment. A change of the exports: see exports.h. Returns 0; -ENOENT without *error: there is
+ * no such origin; or -errno with *error a sentence (caller frees), and nothing has changed. */
 int
 exports_snapshot(struct exports *exports, const struct snapshot_request *request, char **error);
 
-/* Whether the export is one that such a request has made. */
+/* Returns whether the export is one that such a request has made. */
 bool
 snapshot_is_of_request(const struct export *export, const struct snapshot_request *request);
 
-/* Removes the snapshots whose time is over.  Returns how many milliseconds it takes until the next
- * one's time is over; -1: there is none.  While another change is running, nothing is done, and
- * wake() is called at its end.  On the main thread. */
+/* Removes the snapshots whose time is over. Returns how many milliseconds it takes until the next
+ * one's time is over; -1: there is none. While another change is running, nothing is done, and
+ * wake() is called at its end. On the main thread. */
 int
 exports_expire(struct exports *exports);
 

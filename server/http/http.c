@@ -99,7 +99,7 @@ client_end(struct http_client *client)
 	client->until = 0;
 }
 
-/* Ends clients that have closed before their request was whole.  The library doesn't see the end of
+/* Ends clients that have closed before their request was whole. The library doesn't see the end of
  * a connection that came together with the bytes before it: its epoll is edge-triggered, and it
  * doesn't read again. */
 static void
@@ -174,7 +174,7 @@ client_accept(struct http *http, unsigned int socket)
 		client->fd = -1;
 }
 
-/* Ends the connections whose time is over.  Returns poll()'s timeout. */
+/* Ends the connections whose time is over. Returns poll()'s timeout. */
 static int
 clients_expire(struct http *http)
 {
@@ -205,7 +205,7 @@ add_fields(struct MHD_Response *response, const char *type)
 		mhd.add_response_header(response, field->name, field->value);
 }
 
-/* The figures, as made a moment ago or now.  NULL: out of memory. */
+/* The figures, as made a moment ago or now. NULL: out of memory. */
 static struct MHD_Response *
 figures_response(struct http *http, const struct http_answer *answer)
 {
@@ -229,7 +229,7 @@ figures_response(struct http *http, const struct http_answer *answer)
 	return made->response;
 }
 
-/* An answer that is not kept.  MHD_NO ends the connection. */
+/* An answer that is not kept. MHD_NO ends the connection. */
 static enum MHD_Result
 send_once(struct MHD_Connection *connection, const struct http_answer *answer)
 {
@@ -279,7 +279,7 @@ answer_request(void *data, struct MHD_Connection *connection, const char *url, c
 
 /* ---- the thread */
 
-/* Lists what the thread waits for.  Returns poll()'s timeout. */
+/* Lists what the thread waits for. Returns poll()'s timeout. */
 static int
 http_prepare_polling(struct http *http)
 {

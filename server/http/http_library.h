@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * libmicrohttpd, which is loaded when it is needed: Debian's brings GnuTLS and ten more libraries
- * into the process.  Its functions are called as mhd.start_daemon(...).
+ * into the process. Its functions are called as mhd.start_daemon(...).
  */
 #ifndef SERVER_HTTP_HTTP_LIBRARY_H
 #define SERVER_HTTP_HTTP_LIBRARY_H
 
 #include <microhttpd.h>
 
-/* Those that are called.  Each is of libmicrohttpd 0.9.75 or older. */
+/* Those that are called. Each is of libmicrohttpd 0.9.75 or older. */
 #define MHD_FUNCTIONS(F)                                                                           \
 	F(add_connection)                                                                          \
 	F(add_response_header)                                                                     \
@@ -32,7 +32,7 @@ struct mhd_functions {
 /* Not to be used before http_library_load() has returned 0. */
 extern struct mhd_functions mhd;
 
-/* Loads the library.  Only one thread may call it.  Returns 0, or -ENOTSUP with *error a sentence
+/* Loads the library. Only one thread may call it. Returns 0, or -ENOTSUP with *error a sentence
  * (the caller frees). */
 int
 http_library_load(char **error);

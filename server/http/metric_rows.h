@@ -47,7 +47,7 @@ enum {
 
 extern const struct figure_row metric_server_rows[METRIC_SERVER_ROWS];
 
-/* Whether no row above this one is of the same family. */
+/* Returns whether no row above this one is of the same family. */
 bool
 metric_row_is_first(const struct metric_table *table, size_t row);
 

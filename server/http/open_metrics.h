@@ -23,8 +23,8 @@ struct metric_text {
 	bool open; /* OpenMetrics */
 };
 
-/* Whether the header field "Accept", or NULL, names OpenMetrics, as Prometheus' client libraries
- * decide: by the name alone, without weights. */
+/* Returns whether the header field "Accept", or NULL, names OpenMetrics, as Prometheus' client
+ * libraries decide: by the name alone, without weights. */
 bool
 open_metrics_wanted(const char *accept);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The files of the page, which the build puts into the program.  They hold no figures.
+ * The files of the page, which the build puts into the program. They hold no figures.
  */
 #ifndef SERVER_HTTP_PAGES_H
 #define SERVER_HTTP_PAGES_H

@@ -69,7 +69,7 @@ answer_figures(struct http_answer *answer, enum http_figures figures)
 	};
 }
 
-/* Whether the request is refused before its path matters. */
+/* Returns whether the request is refused before its path matters. */
 static bool
 route_refuses(const struct http_request *request, const char *token, struct http_answer *answer)
 {

@@ -48,8 +48,8 @@ extern const struct http_field http_fields[];
 void
 http_route(const struct http_request *request, const char *token, struct http_answer *answer);
 
-/* Writes figures.  Those of the status wait for the event loops (server/exports/server_status.h),
- * so this is not to be called on one.  Returns 0 with *text, which the caller frees, or -ENOMEM. */
+/* Writes figures. Those of the status wait for the event loops (server/exports/server_status.h), so
+ * this is not to be called on one. Returns 0 with *text, which the caller frees, or -ENOMEM. */
 int
 http_figures_write(enum http_figures figures, const struct status *status, char **text,
 		   size_t *size);

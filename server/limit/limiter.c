@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The least portion, by limit_kind.  With a smaller one, a large request under a small limit would
+/* The least portion, by limit_kind. With a smaller one, a large request under a small limit would
  * wait for very many. */
 static const uint64_t least[LIMIT_KINDS] = {[LIMIT_IOPS] = 1, [LIMIT_BANDWIDTH] = 4096};
 

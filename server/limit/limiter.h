@@ -13,7 +13,7 @@
 
 struct limiter {
 	/* By limit_kind, for reads (0) and writes (1); if the limit is for both together, only the
-	 * first is in use.  A portion of 0: no limit. */
+	 * first is in use. A portion of 0: no limit. */
 	struct budget budgets[LIMIT_KINDS][2];
 	bool both[LIMIT_KINDS];
 	_Atomic unsigned int users;
@@ -30,7 +30,7 @@ limiter_hold(struct limiter *limiter);
 void
 limiter_release(struct limiter *limiter);
 
-/* Whether it is as a new one that has a burst.  NULL is fine: it is. */
+/* Returns whether it is as a new one that has a burst. NULL is fine: it is. */
 bool
 limiter_is_rested(const struct limiter *limiter, uint64_t now);
 

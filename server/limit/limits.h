@@ -25,7 +25,7 @@ enum limit_kind {
 	LIMIT_KINDS,
 };
 
-/* Operations or bytes per second; 0: no limit.  If `both` is one, `read` and `write` are 0. */
+/* Operations or bytes per second; 0: no limit. If `both` is one, `read` and `write` are 0. */
 struct limit_rate {
 	uint64_t both; /* reads and writes together */
 	uint64_t read, write;
@@ -53,16 +53,16 @@ int
 limit_rate_parse(enum limit_scope scope, enum limit_kind kind, const char *text,
 		 struct limit_rate *rate, char **error);
 
-/* Sets those limits that are given.  As above. */
+/* Sets those limits that are given. As above. */
 int
 limits_parse(enum limit_scope scope, const struct limit_texts *texts, struct limits *limits,
 	     char **error);
 
-/* Whether there is a limit of operations or bytes. */
+/* Returns whether there is a limit of operations or bytes. */
 bool
 limits_rates_any(const struct limits *limits);
 
-/* Whether the limits of operations and bytes are the same. */
+/* Returns whether the limits of operations and bytes are the same. */
 bool
 limits_rates_same(const struct limits *a, const struct limits *b);
 

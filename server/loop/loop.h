@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An event loop: operations on sockets and events are started, and their completions are called, on
- * one thread.  With io_uring all of it is on one ring, which the contexts of images share; without,
- * epoll tells when a socket can be read or written.  Which of them it is shows only in speed.
+ * one thread. With io_uring all of it is on one ring, which the contexts of images share; without,
+ * epoll tells when a socket can be read or written. Which of them it is shows only in speed.
  */
 #ifndef SERVER_LOOP_LOOP_H
 #define SERVER_LOOP_LOOP_H
@@ -17,7 +17,7 @@ struct loop;
 struct ring;
 
 /* To be called on the thread that will run it.  `use_ring`: with io_uring, which must work here.
- * `spins`: spin.c will ask again and again whether it is ready.  Returns 0 or -errno. */
+ * `spins`: spin.c will ask again and again whether it is ready. Returns 0 or -errno. */
 int
 loop_new(struct loop **loop, bool use_ring, bool spins);
 
@@ -48,12 +48,13 @@ loop_poll(struct loop *loop, struct loop_op *op, int fd);
 void
 loop_cancel(struct loop *loop, struct loop_op *op);
 
-/* Whether an operation is in flight and still waits: it has taken no bytes from the socket.  Before
- * Linux 6.1, true may be wrong for a moment. */
+/* Returns whether an operation is in flight and still waits: it has taken no bytes from the socket.
+ * Before Linux 6.1, true may be wrong for a moment. */
 bool
 loop_waits(struct loop *loop, const struct loop_op *op);
 
-/* Whether an operation is in flight and has its result already; the next turn completes it. */
+/* Returns whether an operation is in flight and has its result already; the next turn completes it.
+ */
 bool
 loop_has_result(struct loop *loop, const struct loop_op *op, int *result);
 

@@ -129,7 +129,7 @@ epoll_arm(struct epoll_state *state, struct watch *watch, int fd)
 		watch->armed = wanted;
 		return;
 	}
-	/* An older event may still come, and does no harm.  Until epoll takes the descriptor, it is
+	/* An older event may still come, and does no harm. Until epoll takes the descriptor, it is
 	 * polled. */
 	watch->armed = 0;
 	if (wanted)
@@ -242,7 +242,7 @@ event_came(struct epoll_state *state, const struct epoll_event *event)
 }
 
 /* A failure must not silence a descriptor for good: epoll_ctl() is tried again, and if that fails,
- * too, the descriptor is polled.  Returns the number of events. */
+ * too, the descriptor is polled. Returns the number of events. */
 static int
 arm_again(struct epoll_state *state, struct epoll_event events[EVENTS], int count)
 {
@@ -263,7 +263,7 @@ arm_again(struct epoll_state *state, struct epoll_event events[EVENTS], int coun
 	return count;
 }
 
-/* Calls the present completions.  An operation that they start may finish at once; its completion
+/* Calls the present completions. An operation that they start may finish at once; its completion
  * waits for the next turn. */
 static void
 call_finished(struct epoll_state *state)

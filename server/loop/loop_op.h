@@ -19,7 +19,7 @@ enum loop_kind {
 
 /*
  * An operation, embedded by its owner, which sets .completion.done (and .partly) and changes
- * nothing else while it is under way.  The result is a count of bytes (0 from RECV: the peer has
+ * nothing else while it is under way. The result is a count of bytes (0 from RECV: the peer has
  * closed), or -errno.
  */
 struct loop_op {

@@ -12,7 +12,7 @@
 
 /* Operations that can be queued between two submissions; more only cost one more submission. */
 #define ENTRIES 1024
-/* Operations in flight: two for each connection, and those of the images' contexts.  Completions
+/* Operations in flight: two for each connection, and those of the images' contexts. Completions
  * beyond this number wait in the kernel, which costs time. */
 #define IN_FLIGHT 16384
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Busy polling of an event loop: before a turn sleeps, it polls for completions for a while.  The
+ * Busy polling of an event loop: before a turn sleeps, it polls for completions for a while. The
  * time adapts, as with QEMU's poll-max-ns: it grows when an event comes a little later, and is 0
  * when an event comes much later, so that an idle loop sleeps.
  */

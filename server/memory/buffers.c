@@ -18,13 +18,13 @@
 
 /*
  * From this size on, buffers are in huge pages if the kernel has them: a disk then transfers 128
- * KiB as one segment instead of 32, which has doubled the rate of large reads.  Slabs are aligned
- * to the size of a huge page on most machines; elsewhere the kernel just uses small ones.
+ * KiB as one segment instead of 32, which has doubled the rate of large reads. Slabs are aligned to
+ * the size of a huge page on most machines; elsewhere the kernel just uses small ones.
  */
 #define LARGE      ((size_t)64 << 10)
 #define LARGE_SLAB ((size_t)2 << 20)
 
-/* Number of the largest size that is kept, and registered.  Longer requests than are advertised are
+/* Number of the largest size that is kept, and registered. Longer requests than are advertised are
  * rare, and their memory is of no use to others. */
 #define LARGEST_KEPT (BUFFER_SIZES - 2)
 
@@ -339,7 +339,7 @@ take_new(struct buffers *buffers, unsigned int size, struct buffer *buffer)
 	/* Idle ones of other sizes make room. */
 	if (!buffers_have_room(buffers, length))
 		release_slabs(buffers);
-	/* There must not be ever more slabs of which a part each is kept.  And where memory is made
+	/* There must not be ever more slabs of which a part each is kept. And where memory is made
 	 * beforehand, only little is taken beyond it: if kept, it would be locked memory that was
 	 * not counted. */
 	if (buffers->reserve || size > LARGEST_KEPT || !buffers_have_room(buffers, length))

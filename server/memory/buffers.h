@@ -2,9 +2,9 @@
 /*
  * Page-aligned buffers for the data of requests, of one thread: taken and given back without a
  * system call once they are there, and never more than a limit, but for one small buffer for each
- * connection that would have none.  A request that gets none waits until one is given back.  They
- * are made when they are needed, or beforehand.  Those that are kept are registered with the ring
- * of the thread's event loop.
+ * connection that would have none. A request that gets none waits until one is given back. They are
+ * made when they are needed, or beforehand. Those that are kept are registered with the ring of the
+ * thread's event loop.
  */
 #ifndef SERVER_MEMORY_BUFFERS_H
 #define SERVER_MEMORY_BUFFERS_H
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Sizes are powers of 2 from 4 KiB to 64 MiB, the longest payload of a request.  Those of the
+/* Sizes are powers of 2 from 4 KiB to 64 MiB, the longest payload of a request. Those of the
  * largest size are not kept. */
 #define BUFFER_SIZES 15
 
@@ -25,7 +25,7 @@ struct slab;
 
 struct buffer {
 	void *memory; /* NULL: none */
-	/* How far it is registered with the ring, for the ios that use it.  NULL: nowhere. */
+	/* How far it is registered with the ring, for the ios that use it. NULL: nowhere. */
 	const struct registered *registered;
 	unsigned int size; /* number of the size, 4 KiB << size */
 	bool reserved;     /* made beforehand */
@@ -66,7 +66,7 @@ buffers_fini(struct buffers *buffers);
 size_t
 buffers_longest(const struct buffers *buffers);
 
-/* Sets *buffer, which has none, to one of `length` bytes (1 to buffers_longest()) or more.  False:
+/* Sets *buffer, which has none, to one of `length` bytes (1 to buffers_longest()) or more. False:
  * not now. */
 bool
 buffers_take(struct buffers *buffers, size_t length, struct buffer *buffer);
@@ -89,7 +89,7 @@ buffers_not_filled(const struct buffer *buffer);
 void
 buffers_give(struct buffers *buffers, struct buffer *buffer);
 
-/* Registers one slab of those that wait for it, which takes less than a millisecond.  To be called
+/* Registers one slab of those that wait for it, which takes less than a millisecond. To be called
  * once in each turn of the loop while buffers->unregistered is not 0. */
 void
 buffers_register(struct buffers *buffers);

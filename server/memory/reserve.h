@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that was set aside: all of it is there from the beginning.  It is given out in blocks of
+ * Memory that was set aside: all of it is there from the beginning. It is given out in blocks of
  * powers of 2; a block that is given back is joined with its idle neighbour (buddies), so that with
  * none taken, the largest blocks are there.
  */
@@ -14,7 +14,7 @@
 
 struct reserve;
 
-/* `size`: bytes, at least 32 MiB; the rest beyond a multiple of that is left out.  NULL: out of
+/* `size`: bytes, at least 32 MiB; the rest beyond a multiple of that is left out. NULL: out of
  * memory. */
 struct reserve *
 reserve_new(size_t size);

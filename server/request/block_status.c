@@ -49,7 +49,7 @@ block_status_add_run(void *data, uint64_t offset, uint64_t length, bool changed)
 	return nbd_status_add(data, length, changed ? NBD_STATE_DIRTY : 0) ? 0 : 1;
 }
 
-/* Lists what has changed since the checkpoint with the id of the list.  As checkpoint_visit(). */
+/* Lists what has changed since the checkpoint with the id of the list. As checkpoint_visit(). */
 static int
 block_status_add_changes(struct checkpoints *set, struct nbd_status *status)
 {

@@ -12,7 +12,7 @@ struct helper_job;
 struct request;
 
 /* Looks for it on a helper's thread, then calls `done` on the worker's, with the result in
- * request->result.  False: no memory now. */
+ * request->result. False: no memory now. */
 bool
 block_status_find(struct request *request, void (*done)(struct helper_job *job));
 

@@ -21,8 +21,8 @@ struct holes_known {
 };
 
 /*
- * Whether a search for holes in this read is worth its cost: the read is large, the client
- * understands holes, and the image isn't known to have none there.  This knowledge is forgotten
+ * Returns whether a search for holes in this read is worth its cost: the read is large, the client
+ * understands holes, and the image isn't known to have none there. This knowledge is forgotten
  * after many large reads.
  */
 bool
@@ -30,8 +30,8 @@ holes_worth_finding(struct request_queue *queue, const struct nbd_request *nbd);
 
 /*
  * Sets the parts of a read whose I/O has not begun, so that bytes whose write was acknowledged
- * before are data; no parts if no hole is worth reporting.  A helper of the image's context asks
- * the file system; found() is called later, on the worker's thread.
+ * before are data; no parts if no hole is worth reporting. A helper of the image's context asks the
+ * file system; found() is called later, on the worker's thread.
  */
 void
 holes_find(struct request *request, void (*found)(struct request *request));
@@ -40,7 +40,7 @@ holes_find(struct request *request, void (*found)(struct request *request));
 void
 holes_reply(struct request *request);
 
-/* Lists the whole reply, in at most 2 * REQUEST_PARTS entries.  Returns their number. */
+/* Lists the whole reply, in at most 2 * REQUEST_PARTS entries. Returns their number. */
 unsigned int
 holes_gather(struct request *request, struct iovec *iov);
 

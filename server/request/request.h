@@ -40,7 +40,7 @@ struct request_pool {
 uint64_t
 request_read_clock(struct request_pool *pool);
 
-/* CLOCK_BOOTTIME, ns: when the completions of this turn were found.  The clock is read at most once
+/* CLOCK_BOOTTIME, ns: when the completions of this turn were found. The clock is read at most once
  * for all of them. */
 static inline uint64_t
 request_now(struct request_pool *pool)
@@ -146,17 +146,16 @@ request_list_add(struct request_list *list, struct request *request)
 	list->end = &request->next;
 }
 
-/* Begins a request, which has no buffer yet.  NULL: out of memory. */
+/* Begins a request, which has no buffer yet. NULL: out of memory. */
 struct request *
 request_begin(struct request_queue *queue, const struct nbd_request *nbd);
 
-/* Takes a buffer of `length` bytes.  False: no memory now.  A queue without a buffer gets one even
- * if others have taken all, since a client that never reads its replies keeps its buffers for ever.
- */
+/* Takes a buffer of `length` bytes. False: no memory now. A queue without a buffer gets one even if
+ * others have taken all, since a client that never reads its replies keeps its buffers for ever. */
 bool
 request_take_buffer(struct request *request, size_t length);
 
-/* Ends a request whose reply was sent, or can't be.  The buffer is given back with the last member
+/* Ends a request whose reply was sent, or can't be. The buffer is given back with the last member
  * of a merged request. */
 void
 request_finish(struct request *request);

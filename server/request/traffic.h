@@ -58,7 +58,7 @@ enum {
 extern const struct figure_row traffic_rows[TRAFFIC_ROWS];
 extern const struct figure_row traffic_op_rows[TRAFFIC_OP_ROWS];
 
-/* One for each thread, by its number; all zero.  The caller frees.  NULL: out of memory. */
+/* One for each thread, by its number; all zero. The caller frees. NULL: out of memory. */
 struct traffic *
 traffic_new(unsigned int threads);
 

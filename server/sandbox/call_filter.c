@@ -154,7 +154,7 @@ allow_unix_sockets(scmp_filter_ctx filter)
 					SCMP_CMP(0, SCMP_CMP_EQ, AF_UNIX, 0));
 }
 
-/* Threads, but no processes.  clone3() has its flags in memory, where no filter sees them; without
+/* Threads, but no processes. clone3() has its flags in memory, where no filter sees them; without
  * it, the C library uses clone(). */
 static int
 allow_threads(scmp_filter_ctx filter)

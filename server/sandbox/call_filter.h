@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Filters of system calls (seccomp), made by libseccomp: one for the whole process, and further
- * ones for kinds of threads.  A call that the server never makes, but an attacker would, such as
+ * ones for kinds of threads. A call that the server never makes, but an attacker would, such as
  * execve(), ends the process; any other that is not listed fails with ENOSYS, as in a kernel that
  * doesn't have it.
  */
@@ -16,7 +16,7 @@
 #define FILTER_PROCESS THREAD_KINDS
 #define FILTERS        (FILTER_PROCESS + 1)
 
-/* Makes the filters; `log`: all threads may connect to unix sockets, as syslog() does.  Returns 0,
+/* Makes the filters; `log`: all threads may connect to unix sockets, as syslog() does. Returns 0,
  * or -errno with *reason, a static text: why there can be none. */
 int
 call_filters_make(bool log, const char **reason);
@@ -24,7 +24,7 @@ void
 call_filters_free(void);
 
 /* Puts the calling thread, and those that it will start, under a filter, besides those that it is
- * under.  It has no new privileges already.  Returns 0 or -errno. */
+ * under. It has no new privileges already. Returns 0 or -errno. */
 int
 call_filter_enter(unsigned int filter);
 

@@ -5,7 +5,7 @@
 #ifndef SERVER_SANDBOX_CALL_LISTS_H
 #define SERVER_SANDBOX_CALL_LISTS_H
 
-/* All end with NULL.  A name that an architecture, or libseccomp, doesn't have is left out. */
+/* All end with NULL. A name that an architecture, or libseccomp, doesn't have is left out. */
 
 /* What every thread of a C program needs: memory, locks, time, its end. */
 extern const char *const basic_calls[];

@@ -51,8 +51,8 @@ grant_is_below(const char *path, const char *directory)
 }
 
 /* Directories in which there is too much else, such as programs, keys and what starts programs:
- * there, a file is granted, and not its directory.  Those that are for data (/srv, /mnt) are not
- * among them, nor those in which everybody makes files (/tmp): no program may trust these.  Nor are
+ * there, a file is granted, and not its directory. Those that are for data (/srv, /mnt) are not
+ * among them, nor those in which everybody makes files (/tmp): no program may trust these. Nor are
  * home directories, though they have keys: images in them are common, and have records and
  * snapshots beside them. */
 static bool
@@ -80,7 +80,7 @@ is_too_wide(const char *directory, enum grant_use use)
 	       strcmp(directory, "/sys") == 0 || grant_is_below(directory, "/sys");
 }
 
-/* The directory of a path, without links.  NULL: there is none. */
+/* The directory of a path, without links. NULL: there is none. */
 static char *
 real_parent(const char *path)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Landlock (Linux 5.13): a thread, and those that it starts, can open only what a list of grants
- * allows.  The C library has no functions for it: see Documentation/userspace-api/landlock.rst of
+ * allows. The C library has no functions for it: see Documentation/userspace-api/landlock.rst of
  * the kernel.
  */
 #ifndef SERVER_SANDBOX_LANDLOCK_H
@@ -21,16 +21,16 @@ enum grant_use {
 int
 landlock_version(void);
 
-/* Makes an empty list for that version.  Returns a descriptor, or -errno. */
+/* Makes an empty list for that version. Returns a descriptor, or -errno. */
 int
 landlock_new(int version);
 
-/* Adds a path.  One that does not exist is left out.  Returns 0 or -errno. */
+/* Adds a path. One that does not exist is left out. Returns 0 or -errno. */
 int
 landlock_add(int list, int version, const char *path, enum grant_use use);
 
-/* Confines the calling thread to the grants of the list.  It has no new privileges already (see
- * PR_SET_NO_NEW_PRIVS).  Returns 0 or -errno. */
+/* Confines the calling thread to the grants of the list. It has no new privileges already (see
+ * PR_SET_NO_NEW_PRIVS). Returns 0 or -errno. */
 int
 landlock_enter(int list);
 

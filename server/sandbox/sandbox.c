@@ -45,14 +45,14 @@ capability_is_kept(unsigned int capability)
 
 /*
  * Gives up all capabilities of the calling thread that a running server doesn't need, also for
- * programs that it may start.  Those that it keeps, if it has them:
+ * programs that it may start. Those that it keeps, if it has them:
  *
  * - CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: images, records of checkpoints, and keys that belong to
  *   other users, which are opened at SIGHUP and when an export is added;
  * - CAP_IPC_LOCK: memory that is registered with io_uring, and that of --swap, beyond ulimit -l.
  *
  * Those of a real-time priority, of --swap and of a port below 1024 have done their work at the
- * start.  Returns 0 or -errno.
+ * start. Returns 0 or -errno.
  */
 static int
 capabilities_drop(void)
@@ -273,7 +273,7 @@ note_apparmor(void)
 
 /* ---- the parts */
 
-/* Keys of TLS, or a token of HTTP, must not get into a file.  Without privileges, nobody may look
+/* Keys of TLS, or a token of HTTP, must not get into a file. Without privileges, nobody may look
  * into the process then, except root. */
 static void
 forbid_core_dumps(const struct server_config *config)
@@ -504,7 +504,7 @@ sandbox_fini(void)
 
 /* ---- what it forbids */
 
-/* Whether the path, without links, is in no grant of writing. */
+/* Returns whether the path, without links, is in no grant of writing. */
 static bool
 is_outside(const char *path)
 {

@@ -113,7 +113,7 @@ worker_check_deadlines(struct worker *worker)
 
 /* ---- the mailbox */
 
-/* A connection may wait for a message: a step of its TLS handshake, on another thread.  The message
+/* A connection may wait for a message: a step of its TLS handshake, on another thread. The message
  * of a look comes even if no connection is left. */
 static bool
 worker_expects_mail(const struct worker *worker)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A worker: a thread with an event loop, its connections, its contexts of the images that they use,
- * and its buffers.  Workers share nothing that is written for a request.
+ * and its buffers. Workers share nothing that is written for a request.
  */
 #ifndef SERVER_WORKER_WORKER_H
 #define SERVER_WORKER_WORKER_H
@@ -22,13 +22,13 @@ worker_give(struct worker *worker, int fd, struct identity *identity);
 void
 worker_post(struct worker *worker, struct worker_message *message);
 
-/* Ends the worker's connections in this way, unless a stricter one was chosen before.  Messages are
+/* Ends the worker's connections in this way, unless a stricter one was chosen before. Messages are
  * still delivered. */
 void
 worker_stop(struct worker *worker, enum worker_end end);
 
 /* Has `call` called on the threads of all workers, since only there their connections may be looked
- * at, and waits until it has returned on each.  Not on a worker's thread.  0 or -ENOMEM. */
+ * at, and waits until it has returned on each. Not on a worker's thread.  0 or -ENOMEM. */
 int
 workers_call(struct worker *workers, unsigned int count,
 	     void (*call)(struct worker *worker, void *data), void *data);

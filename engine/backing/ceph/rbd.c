@@ -79,7 +79,7 @@ rbd_have_holes(const struct backing *backing)
 
 /* ---- the lock */
 
-/* Whether a writer takes the lock. */
+/* Returns whether a writer takes the lock. */
 static bool
 is_exclusive(const struct image_config *config)
 {

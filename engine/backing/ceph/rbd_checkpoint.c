@@ -21,7 +21,7 @@ struct list {
 	bool failed; /* out of memory */
 };
 
-/* Whether a snapshot is a checkpoint; then sets what the facts have from its name. */
+/* Returns whether a snapshot is a checkpoint; then sets what the facts have from its name. */
 static bool
 is_checkpoint(const struct rbd_snapshot_facts *snapshot, struct backing_checkpoint *facts)
 {

@@ -88,16 +88,16 @@ rbd_predecessor_parse(const char *path, const char *text, struct rbd_predecessor
 	return 0;
 }
 
-/* Whether the owner is the predecessor itself, to be fenced dead or alive. */
+/* Returns whether the owner is the predecessor itself, to be fenced dead or alive. */
 static bool
 predecessor_owns(const struct rbd_predecessor *predecessor, const struct rbd_owner *owner)
 {
 	return predecessor->address[0] && strcmp(predecessor->address, owner->address) == 0;
 }
 
-/* Whether the predecessor still has its place: the lock's owner is the predecessor, or nobody if
- * that has given it back. If not, somebody else has had the image since. Without a predecessor, any
- * owner is right. */
+/* Returns whether the predecessor still has its place: the lock's owner is the predecessor, or
+ * nobody if that has given it back. If not, somebody else has had the image since. Without a
+ * predecessor, any owner is right. */
 static bool
 predecessor_fits(const struct rbd_predecessor *predecessor, const struct rbd_owner *owner)
 {

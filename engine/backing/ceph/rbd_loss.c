@@ -48,8 +48,8 @@ rbd_loss_finish(struct rbd_store *store, struct backing_call *call, int result)
 	call->done(call, atomic_load(&store->fenced) ? -ESHUTDOWN : result);
 }
 
-/* Whether the lock is still the one that was taken. While librbd renews its watch, it does not
- * count as the owner, but the cluster names it. */
+/* Returns whether the lock is still the one that was taken. While librbd renews its watch, it does
+ * not count as the owner, but the cluster names it. */
 static bool
 is_still_ours(struct rbd_store *store, const struct rbd_owner *owner)
 {

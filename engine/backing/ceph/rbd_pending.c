@@ -76,7 +76,7 @@ is_abandoned(const struct rbd_store *store, struct backing_call *call)
 	return store->timeout > 0 && !copy_of(call)->caller;
 }
 
-/* Whether a call must not begin before one that was abandoned has ended: a change might be
+/* Returns whether a call must not begin before one that was abandoned has ended: a change might be
  * overwritten by it, and a read would only wait as long again. The parts of a failed request are
  * tried one by one, which must not take the time of each. */
 static bool

@@ -56,7 +56,7 @@ rbd_pending_note_answer(struct rbd_store *store);
 int64_t
 rbd_pending_age(struct rbd_store *store);
 
-/* Whether the cluster has let a call's time pass, and has not answered it yet. Never waits. */
+/* Returns whether a call's time is over and the cluster has not answered it yet. Never waits. */
 bool
 rbd_pending_is_late(struct rbd_store *store);
 

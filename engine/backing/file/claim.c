@@ -48,8 +48,8 @@ file_claim(struct backing *backing, bool locked)
 	return 0;
 }
 
-/* Whether the lock, and not the claim, decides about the holder of the claim: the holder shares the
- * image with us, or has another part of it, or is named in the lock's error. */
+/* Returns whether the lock, and not the claim, decides about the holder of the claim: the holder
+ * shares the image with us, or has another part of it, or is named in the lock's error. */
 static bool
 is_for_lock(const struct backing *backing, const struct image_config *config)
 {
@@ -89,7 +89,7 @@ claim_warn(const struct backing *backing, bool writable, const char *use)
 			    backing->path, use);
 }
 
-/* Whether the kernel may write to the claimed part, or relies on that nobody else does. */
+/* Returns whether the kernel may write to the claimed part, or relies on that nobody else does. */
 static bool
 is_used(const struct backing *backing, struct image_use *use)
 {
