@@ -5,6 +5,8 @@ AM_CPPFLAGS = -I$(top_srcdir) -I$(top_builddir) -D_GNU_SOURCE -include $(top_bui
 # The plugin and the module are shared objects, so that all is compiled for them.
 AM_CFLAGS = -std=gnu11 -pthread -fPIC -fvisibility=hidden $(WARNING_CFLAGS) $(SANITIZER_CFLAGS)
 AM_LDFLAGS = -pthread $(SANITIZER_CFLAGS)
+# For shared objects; last, since the user may say LDFLAGS=-pie.
+link_shared = $(LINK) -shared
 
 # What programs link, each library before those that it uses.  The folders of server and tool name
 # their own libraries without a path, so that make knows how they are made.
