@@ -156,10 +156,12 @@ export_log_summary(const struct export *export)
 void
 export_refuse(struct exports *exports, struct export *export, int r, const char *error)
 {
-	event_raise(&(struct event){.kind = EVENT_REFUSED,
-				    .subject = export->config->file,
-				    .error = -r,
-				    .text = error});
+	/* The image of which a snapshot is not made is served as before. */
+	if (!export->origin)
+		event_raise(&(struct event){.kind = EVENT_REFUSED,
+					    .subject = export->config->file,
+					    .error = -r,
+					    .text = error});
 	export_free(exports, export);
 }
 

@@ -153,7 +153,8 @@ exports_find_or_only(struct exports *exports, const char *name);
 int
 exports_offer(struct exports *exports, struct export *export, struct access *access, char **error);
 
-/* Tells the program that started the server why the export is not served, and frees it. */
+/* Tells the program that started the server why the export is not served, unless it is a snapshot,
+ * and frees it. */
 void
 export_refuse(struct exports *exports, struct export *export, int r, const char *error);
 

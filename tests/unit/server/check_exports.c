@@ -9,7 +9,9 @@
 #include "server/exports/export_changes.h"
 #include "server/exports/export_image.h"
 #include "server/exports/export_source.h"
+#include "server/exports/snapshots.h"
 #include "tests/lib/suite.h"
+#include "tests/unit/event_capture.h"
 #include "tests/unit/log_capture.h"
 #include "tests/unit/scratch_file.h"
 
@@ -207,6 +209,22 @@ START_TEST(file_that_is_missing_is_an_error_that_names_it)
 	ck_assert_ptr_nonnull(strstr(error, "/nowhere/disk.img"));
 	ck_assert_ptr_null(find("disk"));
 	free(error);
+}
+END_TEST
+
+/* Its image is served as before. */
+START_TEST(snapshot_that_is_not_made_refuses_no_image)
+{
+	const struct snapshot_request request = {.name = "not UTF-8: \xff", .scratch = "/tmp"};
+	char *error;
+
+	event_capture_begin();
+	add("a", 0);
+	ck_assert_int_eq(exports_snapshot(exports, &request, &error), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(error, "UTF-8"));
+	free(error);
+	ck_assert(!event_capture_has(&(struct event){.kind = EVENT_REFUSED}));
+	event_capture_end();
 }
 END_TEST
 
@@ -437,6 +455,7 @@ main(void)
 
 		{.name = "adding", .begin = begin, .end = end},
 		{.test = file_that_is_missing_is_an_error_that_names_it},
+		{.test = snapshot_that_is_not_made_refuses_no_image},
 		{.test = second_export_of_a_name_is_refused},
 		{.test = second_export_of_an_image_is_refused},
 		{.test = parts_of_an_image_that_do_not_meet_are_two_exports},
