@@ -30,6 +30,14 @@ const struct option_row command_option_rows[] = {
 		.arg = "FILE",
 		.help = "read this configuration file; see nbdloopd.conf(5)",
 	},
+	{
+		.name = "run",
+		.type = OPTION_STRING,
+		.field = FIELD(run),
+		.arg = "COMMAND",
+		.help = "run this command of the shell, with $uri, and end with its status",
+	},
+	OPTION_SWITCH("fork", 0, FIELD(fork), "serve in the background: return when ready"),
 	OPTION_SWITCH("check-config", 0, FIELD(check_config),
 		      "check the options and the configuration file, and exit"),
 	OPTION_SWITCH("help", 'h', FIELD(help), "show this list and exit"),
@@ -82,6 +90,9 @@ command_line_check(struct command_line *line, char **error)
 {
 	int r = command_line_take(line, line, NULL, error);
 
+	if (r == 0 && line->run && line->fork)
+		r = error_set(error, -EINVAL,
+			      "--run and --fork exclude each other: --run waits for its command");
 	if (r < 0 || optind == line->argc)
 		return r;
 	line->image = line->argv[optind];
@@ -111,6 +122,7 @@ command_line_parse(struct command_line *line, int argc, char **argv, char **erro
 void
 command_line_fini(struct command_line *line)
 {
+	free(steal_pointer(&line->private_socket));
 	options_free(command_option_rows, line);
 }
 
@@ -228,6 +240,10 @@ command_line_configure(const struct command_line *line, struct server_config *co
 		r = config_file_apply_server(&file, config, error);
 	if (r == 0)
 		r = command_line_take(line, NULL, config, error);
+	if (r == 0 && line->private_socket)
+		r = config_set(config, "unix", line->private_socket, error);
+	if (r == 0 && line->detached)
+		config->log = LOG_TO_SYSLOG;
 	if (r == 0)
 		r = config_file_apply_exports(&file, config, error);
 	if (r == 0)

@@ -12,8 +12,12 @@ struct command_line {
 	char **argv;    /* the options first, once they have been parsed */
 	char *config;   /* the configuration file's path, or NULL */
 	char **exports; /* as written */
-	unsigned int check_config, help, version;
+	char *run;      /* a command, or NULL */
+	unsigned int fork, check_config, help, version;
 	const char *image; /* NULL: none; of argv */
+	/* What the program decides about each configuration of this command line. */
+	char *private_socket; /* an address for --run; NULL: the configuration has one */
+	bool detached;        /* --fork gives standard error up, so messages go to the system log */
 };
 
 /* Options of the command line only. Their fields are offsets in struct command_line. */

@@ -3,6 +3,7 @@
  * nbdloopd, which serves disk images over NBD: the process, and where its messages go.
  */
 #include "server/config/command_line.h"
+#include "server/daemon/launcher.h"
 #include "server/daemon/server.h"
 #include "server/sandbox/sandbox.h"
 #include "server/request/probes.h"
@@ -40,10 +41,13 @@ static const char *const prefixes[] = {
 	[LOG_LEVEL_DEBUG] = "debug: ",
 };
 
+/* The messages from here on, which are less important, do not go to standard error. */
+static enum log_level silent_from = LOG_LEVEL_DEBUG;
+
 static void
 to_stderr(enum log_level level, const char *text)
 {
-	if (level != LOG_LEVEL_DEBUG)
+	if (level < silent_from)
 		fprintf(stderr, "nbdloopd: %s%s\n", prefixes[level], text);
 }
 
@@ -70,6 +74,22 @@ nbdloopd_to_syslog(enum log_level level, const char *text)
 	syslog(priorities[level], "%s%s", prefixes[level], text);
 }
 
+/* With --fork: standard error is given up when the server is ready. */
+static void
+nbdloopd_to_both(enum log_level level, const char *text)
+{
+	to_stderr(level, text);
+	syslog(priorities[level], "%s%s", prefixes[level], text);
+}
+
+static bool
+stderr_is_file(void)
+{
+	struct stat st;
+
+	return fstat(2, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 /* systemd tells the device and inode of the journal's socket. */
 static bool
 stderr_is_journal(void)
@@ -83,11 +103,11 @@ stderr_is_journal(void)
 }
 
 static void
-log_target_set(enum log_choice choice)
+log_target_set(enum log_choice choice, bool detached)
 {
 	if (choice == LOG_TO_SYSLOG) {
 		openlog("nbdloopd", LOG_PID, LOG_DAEMON);
-		log_set_sink(nbdloopd_to_syslog);
+		log_set_sink(detached ? nbdloopd_to_both : nbdloopd_to_syslog);
 	} else {
 		log_set_sink(stderr_is_journal() ? to_journal : to_stderr);
 	}
@@ -102,8 +122,27 @@ nbdloopd_complain(int r, const char *error)
 	return EXIT_USAGE;
 }
 
+/* Serves, or waits for the server and its command. Returns the process's status. */
 static int
-nbdloopd_run(const struct command_line *line)
+nbdloopd_serve(struct command_line *line, struct server_config *config)
+{
+	char *CLEANUP_FREE error = NULL;
+	int status = EXIT_FAILURE;
+	int r = launcher_start(line, config, &status, &error);
+
+	if (r > 0)
+		return status;
+	if (r < 0)
+		log_error("%s", error ? error : strerror(-r));
+	else
+		r = server_run(config, line);
+	if (r < 0 && last_error[0])
+		to_stderr(LOG_LEVEL_ERROR, last_error);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static int
+nbdloopd_run(struct command_line *line)
 {
 	struct server_config config;
 	char *CLEANUP_FREE error = NULL;
@@ -117,16 +156,18 @@ nbdloopd_run(const struct command_line *line)
 		printf("nbdloopd %s\nstatic probes: %s\n", PACKAGE_VERSION, PROBES_THERE);
 		return EXIT_SUCCESS;
 	}
+	/* Messages stay in a file, and in the journal, for which nobody waits. */
+	line->detached = line->fork && !stderr_is_file() && !stderr_is_journal();
 	r = command_line_configure(line, &config, &error);
 	if (r < 0)
 		return nbdloopd_complain(r, error);
-	log_target_set(config.log);
+	if (line->detached || line->run)
+		silent_from = LOG_LEVEL_INFO;
+	log_target_set(config.log, line->detached);
 	config_warn(&config);
-	r = line->check_config ? 0 : server_run(&config, line);
-	if (r < 0 && last_error[0])
-		to_stderr(LOG_LEVEL_ERROR, last_error);
+	r = line->check_config ? EXIT_SUCCESS : nbdloopd_serve(line, &config);
 	config_fini(&config);
-	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return r;
 }
 
 int
@@ -137,7 +178,7 @@ main(int argc, char **argv)
 	int r;
 
 	standard_fds_ensure();
-	log_target_set(LOG_TO_STDERR);
+	log_target_set(LOG_TO_STDERR, false);
 	sandbox_explain_denials();
 	r = command_line_parse(&line, argc, argv, &error);
 	if (r < 0)

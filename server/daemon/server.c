@@ -4,6 +4,7 @@
 #include "server/config/command_line.h"
 #include "server/daemon/acceptor.h"
 #include "server/daemon/activation.h"
+#include "server/daemon/launcher.h"
 #include "server/daemon/leave.h"
 #include "server/daemon/listener.h"
 #include "server/daemon/pid_file.h"
@@ -237,8 +238,10 @@ server_use_privileges(struct server *server)
 		r = user_become(&server->user, &error);
 	if (r == 0 && config->swap)
 		log_info("swap=on: memory locked, I/O flusher, out-of-memory killer kept away");
-	if (r == 0)
+	if (r == 0) {
+		launcher_follow();
 		r = sandbox_enter(config, &error);
+	}
 	return server_log_failure(r, error);
 }
 
@@ -338,13 +341,18 @@ static int
 server_tell_ready(const struct server *server)
 {
 	const char **CLEANUP_FREE addresses = calloc(server->poll_count, sizeof(*addresses));
+	char *CLEANUP_FREE error = NULL;
 	unsigned int count = 0;
+	int r;
 
 	if (!addresses)
 		return server_log_failure(-ENOMEM, NULL);
 	for (const struct listener *listener = server->listeners; listener;
 	     listener = listener->next)
 		addresses[count++] = listener->text;
+	r = launcher_tell_ready(&error);
+	if (r < 0)
+		return server_log_failure(r, error);
 	event_raise(&(struct event){.kind = EVENT_READY, .addresses = addresses});
 	readiness_ready();
 	return 0;

@@ -3,6 +3,7 @@
  * nbdloopd's command line and configuration file.
  */
 #include "server/config/command_line.h"
+#include "server/config/server_uri.h"
 
 #include "tests/lib/suite.h"
 
@@ -148,6 +149,8 @@ START_TEST(wrong_command_lines_are_explained)
 	assert_refused("--export a: must be NAME=PATH", "--export", "a");
 	assert_refused("two exports named \"a\"", "--export", "a=x", "--export", "a=y");
 	assert_refused("two exports named \"\"", "--export", "=x", "y");
+	assert_refused("--run and --fork exclude each other", "--run=true", "--fork", "a");
+	assert_refused("--run needs a value", "a", "--run");
 	assert_refused("\"b\" is not OPTION=VALUE", "--export", "a=x,b");
 	assert_refused("unknown option b", "--export", "a=x,b=1");
 	assert_refused("unknown option threads", "--export", "a=x,threads=1");
@@ -164,6 +167,56 @@ START_TEST(help_and_version_need_nothing_else)
 	ck_assert_int_eq(configure("-V", NULL), -EINVAL);
 	ck_assert_uint_eq(line.version, 1);
 	forget(false);
+}
+END_TEST
+
+/* PATH is that of the unix socket, or NULL. */
+#define assert_uri(wanted, path, ...)                                                              \
+	do {                                                                                       \
+		char *uri;                                                                         \
+                                                                                                   \
+		assert_configured(__VA_ARGS__);                                                    \
+		uri = server_uri(&config, path);                                                   \
+		ck_assert_str_eq(uri, wanted);                                                     \
+		free(uri);                                                                         \
+		forget(true);                                                                      \
+	} while (0)
+
+START_TEST(uri_names_the_first_address_and_export)
+{
+	assert_uri("nbd+unix:///?socket=/tmp/a.sock", "/tmp/a.sock", "-Ua.sock", "-p1234", "x");
+	assert_uri("nbd+unix:///a%20%3F%25?socket=/tmp/%26%3D%C3%A9", "/tmp/&=\u00e9", "-U", "y",
+		   "--export", "a ?%=x", "--export", "b=y");
+	assert_uri("nbd://localhost:10809/", NULL, "x");
+	assert_uri("nbd://localhost:1234/b", NULL, "-p1234", "--export", "b=x");
+	assert_uri("nbd://localhost:10809/", NULL, "--address=any", "x");
+	assert_uri("nbd://[fe80::1%25eth0]:10809/", NULL, "--address=fe80::1%eth0", "x");
+	assert_uri("nbd://[::1]:10809/", NULL, "--address=[::1]", "--address=any", "x");
+	assert_uri("nbd+vsock://1:99/", NULL, "--vsock=99", "x");
+	assert_uri("nbds://localhost:10809/", NULL, "--tls-psk=k", "-p10809", "x");
+	assert_uri("nbds+unix:///?socket=/s", "/s", "--tls-psk=k", "-U/s", "x");
+	assert_uri("nbd+unix:///?socket=/s", "/s", "--tls-psk=k", "--tls=allow", "-U/s", "x");
+}
+END_TEST
+
+/* The launcher of --run and --fork does the same to each configuration. */
+START_TEST(launcher_adds_its_socket_and_its_log)
+{
+	struct server_config again;
+	bool names;
+
+	assert_configured("--run=true", "a.img");
+	names = config_names_address(&config);
+	ck_assert(!names);
+	line.private_socket = strdup("/tmp/x/socket");
+	line.detached = true;
+	ck_assert_int_eq(command_line_configure(&line, &again, &error), 0);
+	ck_assert_str_eq(again.unix_socket[0], "/tmp/x/socket");
+	ck_assert_ptr_null(again.unix_socket[1]);
+	ck_assert_uint_eq(again.log, LOG_TO_SYSLOG);
+	ck_assert(config_names_address(&again));
+	config_fini(&again);
+	forget(true);
 }
 END_TEST
 
@@ -350,6 +403,8 @@ main(void)
 		{.test = exports_have_common_options_and_their_own},
 		{.test = wrong_command_lines_are_explained},
 		{.test = help_and_version_need_nothing_else},
+		{.test = uri_names_the_first_address_and_export},
+		{.test = launcher_adds_its_socket_and_its_log},
 		{.name = "file", .end_once = remove_config},
 		{.test = file_has_sections_comments_and_blanks},
 		{.test = command_line_goes_before_the_server_section},

@@ -10,9 +10,9 @@ options_of_help()
 }
 
 nbdloopd --help >"$dir/help" || fail "nbdloopd --help fails"
-wanted=$(printf '%s\n' address allow allow-write bandwidth-limit ceph-conf ceph-fence ceph-keyring ceph-lock ceph-user changes check-config cluster-timeout config connections-limit control depth description direct-io discard drain-limit engine export fd fd-from \
+wanted=$(printf '%s\n' address allow allow-write bandwidth-limit ceph-conf ceph-fence ceph-keyring ceph-lock ceph-user changes check-config cluster-timeout config connections-limit control depth description direct-io discard drain-limit engine export fd fd-from fork \
 	client-bandwidth-limit client-connections-limit client-iops-limit force handshake-limit help http http-token iops-limit list lock log max-connections memory notify-fd offset page-cache pid-file poll poll-max-us port \
-	read-only sandbox sandbox-path sector-size sizelimit socket-activation stuck-limit swap threads tls tls-certificates tls-kernel tls-priority tls-psk \
+	read-only run sandbox sandbox-path sector-size sizelimit socket-activation stuck-limit swap threads tls tls-certificates tls-kernel tls-priority tls-psk \
 	tls-verify-peer unix user version vsock | sort)
 expect_equal "options" "$wanted" "$(options_of_help)"
 expect_equal "what --version says" 2 "$(nbdloopd --version | sed -n 1p | wc -w)"
@@ -36,6 +36,6 @@ manual=$top_builddir/man/nbdloopd.8
 [ -e "$manual" ] || skip "the manual is not built"
 expect_equal "options of nbdloopd(8)" "$wanted" \
 	"$(entries "$manual" 's/^\.IP "\{0,1\}\(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p')"
-of_file=$(grep -vxE 'check-config|config|export|help|version' <<<"$wanted" | cat - <(echo file) | sort)
+of_file=$(grep -vxE 'check-config|config|export|fork|help|run|version' <<<"$wanted" | cat - <(echo file) | sort)
 expect_equal "options of nbdloopd.conf(5)" "$of_file" \
 	"$(entries "$top_builddir/man/nbdloopd.conf.5" 's/^\.IP "\{0,1\}\([a-z][a-z-]*\)=.*/\1/p')"
