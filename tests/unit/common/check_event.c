@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ begin(void)
 	signal(SIGPIPE, SIG_IGN);
 	ck_assert_int_eq(pipe(ends), 0);
 	ck_assert_int_eq(event_open((unsigned int)ends[1], &error), 0);
+	ck_assert(fcntl(ends[1], F_GETFD) & FD_CLOEXEC);
 	reader = ends[0];
 }
 
@@ -124,6 +126,30 @@ START_TEST(slow_reader_sees_the_end)
 }
 END_TEST
 
+/* The next line would begin in its middle. */
+START_TEST(line_that_is_cut_is_the_last)
+{
+	/* Longer than what a pipe takes as a whole or not at all. */
+	static char subject[PIPE_BUF + 2000];
+	struct event event = {.kind = EVENT_REFUSED, .subject = subject};
+	char bytes[8192];
+	size_t line_size;
+	int left = 0;
+	char *CLEANUP_FREE line = NULL;
+
+	memset(subject, 's', sizeof(subject) - 1);
+	line = event_line(&event, &line_size);
+	while ((size_t)left % line_size == 0) {
+		event_raise(&event);
+		ck_assert_int_eq(ioctl(reader, FIONREAD, &left), 0);
+	}
+	while (left > 0)
+		left -= (int)read(reader, bytes, sizeof(bytes));
+	event_raise(&(struct event){.kind = EVENT_ENDING});
+	assert_read("");
+}
+END_TEST
+
 /* Such as one that wants only the first line. */
 START_TEST(reader_may_go)
 {
@@ -196,6 +222,7 @@ main(void)
 		{.test = event_is_a_line, .last = sizeof(lines) / sizeof(lines[0])},
 		{.test = manual_explains_each_event},
 		{.test = slow_reader_sees_the_end},
+		{.test = line_that_is_cut_is_the_last},
 		{.test = reader_may_go},
 		{.test = socket_takes_events},
 		{.test = file_takes_no_events},

@@ -80,7 +80,19 @@ START_TEST(server_that_took_the_lock_is_known)
 	tell(&(struct event){.kind = EVENT_LOCK_TAKEN, .subject = "rbd:p/i"});
 	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/2");
 	ck_assert(image->nameless);
+	image->nameless = false;
+	tell(&(struct event){.kind = EVENT_LOCK_TAKEN, .subject = "rbd:p/i", .client = ""});
+	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/2");
+	ck_assert(image->nameless);
 	ck_assert(!image->fenced);
+}
+END_TEST
+
+START_TEST(fenced_source_stays_fenced)
+{
+	tell(&(struct event){.kind = EVENT_FENCED, .subject = "rbd:p/i"});
+	tell(&(struct event){.kind = EVENT_READY});
+	ck_assert(image->fenced);
 }
 END_TEST
 
@@ -117,6 +129,7 @@ static const struct {
 	{"{\"event\":\"rea", true},
 	{"\n", false},
 	{"{}\n", false},
+	{"{}\n{\"event\":\"ready\"}\n", false},
 	{"{\"event\":1}\n", false},
 	{"[\"event\"]\n", false},
 };
@@ -158,6 +171,8 @@ static const struct {
 	 false},
 	/* A reader, or one that was fenced: the last owner is as it was. */
 	{CEPH("\"lock_owner\": false, \"lock_address\": null"), "1.2.3.4:0/1", true, false},
+	{CEPH("\"lock_owner\": false, \"lock_address\": \"1.2.3.4:0/3\""), "1.2.3.4:0/1", true,
+	 false},
 	{CEPH("\"lock_owner\": false, \"fenced\": true"), "1.2.3.4:0/1", true, true},
 	{CEPH("\"lock_owner\": true, \"lock_address\": null"), "1.2.3.4:0/1", false, false},
 	{"{\"exports\": []}", "1.2.3.4:0/1", false, false},
@@ -187,6 +202,9 @@ START_TEST(server_tells_its_client)
 	ck_assert_int_eq(!why, answers[_i].known);
 	ck_assert_str_eq(image->ceph_fence, answers[_i].client);
 	ck_assert_int_eq(image->fenced, answers[_i].fenced);
+	image->fenced = true;
+	source_ceph_ask(&source, NULL);
+	ck_assert(image->fenced);
 	control_socket_free(control);
 	ck_assert_int_eq(rmdir(directory), 0);
 }
@@ -195,10 +213,15 @@ END_TEST
 /* Nor is any of these asked for its client of Ceph. */
 START_TEST(others_take_no_place)
 {
+	static const struct event event = {
+		.kind = EVENT_LOCK_TAKEN, .subject = "rbd:p/i", .client = "1.2.3.4:0/9"};
+
 	ck_assert(source_ceph_follows(&source));
 	plan.force = true;
 	ck_assert(!source_ceph_follows(&source));
 	ck_assert(source_ceph_ask(&source, NULL));
+	tell(&event);
+	ck_assert_str_eq(image->ceph_fence, "1.2.3.4:0/1");
 	plan.force = false;
 	g_free(source.place);
 	source.place = g_strdup("/disk.img");
@@ -214,6 +237,7 @@ main(void)
 		{.name = "client of Ceph", .begin = begin, .end = end},
 		{.test = lock_may_be_free_after_a_server_has_given_it_back},
 		{.test = server_that_took_the_lock_is_known},
+		{.test = fenced_source_stays_fenced},
 		{.test = each_event_tells_what_it_means, .last = G_N_ELEMENTS(told)},
 		{.test = nothing_is_read_after_what_is_no_event, .last = G_N_ELEMENTS(lines)},
 		{.test = client_of_a_silent_server_is_an_error},
