@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# What a claim may not leave in a machine that other claims use after it; tests/vm/guest sources
+# Finds what a claim has left in a machine that other claims use after it; tests/vm/guest sources
 # this.
 
-# A line for each thing that one claim can leave to the next: what is mounted, attached, running,
-# changed or set. As few processes as possible: each takes 20 ms here.
+# Prints a line for each thing that one claim can leave to the next: what is mounted, attached,
+# running, changed or set. It uses few processes, because each takes 20 ms here.
 machine_state()
 {
 	local lines words file
@@ -21,7 +21,7 @@ machine_state()
 	done
 	grep -s . /proc/sys/vm/* /proc/sys/kernel/{core_pattern,hung_task_timeout_secs,printk,watchdog_thresh} \
 		/sys/block/{nvme,ubd}*/queue/*
-	# /run/layer has the changed files of the root directory; quickstart's own log is one.
+	# /run/layer has the changed files of the root directory. quickstart's own log may stay.
 	find /run /run/layer -xdev \( -path /run/vm -o -path /run/disk -o -path /run/state \) -prune -o \
 		! -type d ! -path '*/build/prepare.log' -printf 'file: %p, %s bytes\n'
 } 2>/dev/null
@@ -33,14 +33,14 @@ is_no_other_drive() # /sys/block/NAME
 		grep -qsE '^disk *$' "$1/device/serial"
 }
 
-# Puts back what a claim need not put back itself: it empties the disk and the other drives, and
-# unloads the drivers of devices, so that the next claim finds them as after the start.
+# Restores what a claim need not restore itself: empties the disk and the other drives, and unloads
+# the drivers of devices. The next claim finds them as after the start.
 put_back()
 {
 	local module drive tries=10
 	[ ! -d /run/netns ] || umount /run/netns 2>/dev/null # ip netns never does
 	for module in nbd scsi_debug sd_mod null_blk loop; do
-		# A process that ends keeps it for a moment.
+		# A process that is ending may use it for a moment longer.
 		while [ -d "/sys/module/$module" ] && ! rmmod "$module" 2>/dev/null && [ $((tries -= 1)) -gt 0 ]; do
 			idle 0.5
 		done
@@ -53,8 +53,8 @@ put_back()
 	return 0
 }
 
-# Prints what differs from the state before the claim, if it still does after ten seconds: a process
-# may be ending.
+# Prints what differs from the state before the claim. Waits up to ten seconds for a difference to
+# vanish, since a process may be ending.
 what_is_left() # FILE-WITH-THE-STATE-BEFORE
 {
 	local tries

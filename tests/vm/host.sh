@@ -22,7 +22,7 @@ expect_host()
 	fail "the program beside the machine has ended with status $status: $words"
 }
 
-# Has the program do something, and waits until it is done.
+# Sends the program a request, and waits until it is carried out.
 host() # WORD...
 {
 	echo "$*" >/run/vm/host.new
@@ -43,7 +43,8 @@ reach_host()
 	expect_host
 }
 
-# After reach_host: 127.0.0.1 is the host's from now on, too, for servers that tell that address.
+# After reach_host: leads the guest's 127.0.0.1 to the host's, for servers that give that address to
+# their clients.
 lead_loopback_to_host()
 {
 	local setting

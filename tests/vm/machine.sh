@@ -12,18 +12,20 @@
 #	lock         held by the claim that uses it
 #
 # There are two kinds: the emulated machine of qemu.sh, and the process of uml.sh. Each of these
-# files has first_modules, which the guest needs for its root directory, machine_programs, which are
-# needed here, and machine_run, which runs until the machine ends.
+# files defines first_modules, which the guest needs for its root directory; machine_programs, which
+# are needed here; and machine_run, which runs until the machine ends.
 #
-# tests/vm/run sets: series, kernel, memory, disk, drives, nvme, kernel_arguments, host, and
-# description, which tells all of them but the last: such a machine has only one claim.
+# tests/vm/run sets series, kernel, memory, disk, drives, nvme, kernel_arguments, host, and
+# description, which contains all of them except host. A machine with a host program has only one
+# claim.
 
-# Longer than any series of claims: a machine that was forgotten does not stay for ever.
+# Longer than any series of claims, so that a forgotten machine ends.
 machine_seconds=7200
 
 # Sets $machine: one in which a claim with the same description has ended and left nothing, else a
-# new one, which machine_start must start. It is this process's own until that ends. Idle machines
-# of another description are ended: claims that ask for the same stand next to each other in CLAIMS.
+# new one, which machine_start must start. It belongs to this process until the process ends. Idle
+# machines with another description are ended: in CLAIMS, claims that ask for the same machine stand
+# next to each other.
 machine_take() # DIRECTORY-OF-MACHINES
 {
 	for machine in "$1"/*; do
@@ -43,7 +45,8 @@ machine_take() # DIRECTORY-OF-MACHINES
 	machine_make_drives
 }
 
-# Opens the lock without making it: a machine that another claim removes must not get a new one.
+# Opens the lock, and does not create it: a machine that another claim removes must not get a new
+# one.
 machine_lock()
 {
 	[ -z "${machine_lock-}" ] || exec {machine_lock}<&-
@@ -84,13 +87,13 @@ machine_make_initramfs()
 	rm -rf "$root"
 }
 
-# Starts the machine; the claim to run must be in share/environment, since /init reads it, too.
+# Starts the machine. share/environment must already name the claim, because /init reads it, too.
 machine_start()
 {
 	machine_make_initramfs
 	rm -f "$machine"/{pid,ended}
 	: >"$machine/says"
-	# Nobody waits for the machine's end, and no pipe of this claim is open until then.
+	# Nobody waits for the machine's end, and it must not keep a pipe of this claim open.
 	(
 		status=0
 		machine_run >"$machine/says" 2>&1 || status=$?

@@ -6,14 +6,18 @@
 first_modules=(virtio_pci virtio_console 9pnet_virtio 9p overlay)
 machine_programs=(qemu-system-x86_64)
 
-# Not what is slow to emulate: five levels of page tables, copies of memory byte by byte.
-# One thread for both processors: with two, QEMU 7.2 may keep its translation of an
-# instruction that the other one is changing, and the kernel, which changes its own (a
-# breakpoint first, in between) for each static key, dies of "Oops: int3".
-# And not the TSC as its clock: on a busy machine the kernel may measure its frequency
-# wrongly, and takes the timer for broken, of which it would die (no_timer_check).
-# Nor random addresses (norandmaps): QEMU would translate the code of a library again for each
-# process that has it at another address. A process starts three times as fast without.
+# Features that are slow to emulate are off: five levels of page tables, copies of memory byte by
+# byte.
+#
+# One thread emulates both processors. With two threads, QEMU 7.2 may keep its translation of an
+# instruction that the other processor is changing. The kernel changes its own instructions for each
+# static key (a breakpoint first, in between), and dies of "Oops: int3".
+#
+# The TSC is not the clock. On a busy machine, the kernel may measure its frequency wrongly,
+# consider the timer broken, and die of that (no_timer_check).
+#
+# Addresses are not random (norandmaps). Otherwise QEMU translates the code of a library again for
+# each process that has it at another address. A process starts three times as fast like this.
 machine_run()
 {
 	local file name arguments=()

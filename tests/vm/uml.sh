@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # A machine of tests/vm/machine.sh that is user-mode Linux: a kernel of the series 6.1 that is a
-# process here, and whose processes compute at full speed. It has one processor, no network, and its
-# drives are /dev/ubda, /dev/ubdb...
+# process here. Its processes compute at full speed. It has one processor and no network; its drives
+# are /dev/ubda, /dev/ubdb and so on.
 
 first_modules=(overlay)
 machine_programs=(setsid)
