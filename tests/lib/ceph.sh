@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # For a script that needs a Ceph cluster; sourced after functions.sh.
 
-# Begins the script again beside a cluster (tests/lib/ceph-cluster), and ends with it; returns
-# there. The cluster and what runs in it may take so many seconds.
+# Starts the script again beside a cluster (tests/lib/ceph-cluster), and ends with it. In the second
+# run, it returns. The cluster and what runs in it may take so many seconds.
 in_cluster() # SECONDS [OPTION-OF-CEPH-CLUSTER...]
 {
 	local limit=$(($1 * time_factor)) status=0
@@ -26,10 +26,10 @@ in_cluster() # SECONDS [OPTION-OF-CEPH-CLUSTER...]
 	exit 0
 }
 
-# What the script's new beginning gets as its arguments.
+# The arguments of the script's second run.
 script_arguments=()
 
-# A monitor that has just come back may refuse (EPERM) what Ceph's program asks it.
+# A monitor that has just come back may refuse (EPERM) requests of Ceph's program.
 ceph_patiently() # ARGUMENT...
 {
 	wait_until "ceph $* succeeds" ceph --connect-timeout 5 "$@"

@@ -35,7 +35,7 @@ export PYTHONPATH=$lib PYTHONDONTWRITEBYTECODE=1
 # The script's own file in Python, if there is one.
 own_python=$(realpath "${0%.sh}.py")
 
-# Lets the service's user do all with what will be made there, where servers have the settings of
+# Gives the service's user all rights to what will be made there, where servers have the settings of
 # their unit (tests/service/run).
 give_to_service() # DIRECTORY
 {
@@ -44,7 +44,7 @@ give_to_service() # DIRECTORY
 
 dir=$(mktemp -d "${TMPDIR:-/var/tmp}/nbdloop.XXXXXX")
 chmod 755 "$dir" # some servers run as another user
-# Those with the settings of a unit have another user, too (tests/service/start).
+# Servers with the settings of a unit have another user, too (tests/service/start).
 export NBDLOOP_SERVICE_FILES=$dir
 give_to_service "$dir"
 declare -A process_pids=()
@@ -125,7 +125,7 @@ trap 'fail "stopped by a signal, or took too long"' TERM INT HUP
 
 # ---- waiting
 
-# Returns true as soon as the command does, and false if it doesn't within SECONDS.
+# Returns true as soon as the command does, and false if it does not within SECONDS.
 poll_for() # SECONDS COMMAND [ARGUMENT...]
 {
 	local end=$((SECONDS + $1 * time_factor))
@@ -143,14 +143,14 @@ wait_until() # WHAT COMMAND [ARGUMENT...]
 	poll_for 60 "$@" || fail "waited 60 seconds in vain: $what"
 }
 
-# All programs of a user share the limit, and many run at once here.
+# All programs of a user share this limit, and many tests run at once here.
 require_lockable_memory()
 {
 	[ "$(id -u)" = 0 ] || [ "$(ulimit -l)" = unlimited ] ||
 		skip "this user's programs share a limit of locked memory (ulimit -l)"
 }
 
-# Whether a server listens on a unix socket: the file is there a moment before.
+# Returns whether a server listens on a unix socket. The file exists a moment earlier.
 listens() # PATH
 {
 	awk -v path="$1" '$4 == "00010000" && $8 == path { found = 1 } END { exit !found }' /proc/net/unix
@@ -163,8 +163,8 @@ process_gone() # PID
 
 # ---- processes in the background
 
-# Starts a process, with its output in $dir/NAME.log; it is killed when the script ends, at the
-# latest.
+# Starts a process, with its output in $dir/NAME.log. It is killed at the end of the script if it
+# still runs.
 spawn() # NAME COMMAND [ARGUMENT...]
 {
 	local name=$1
@@ -208,8 +208,8 @@ require_http()
 	has_http || skip "nbdloopd is built without libmicrohttpd"
 }
 
-# Has nbdloop's list and status read a copy of a recorded machine: nbd0, nbd1 and nbd10 are
-# attached, nbd2 isn't.
+# Makes nbdloop's list and status read a copy of a recorded machine: nbd0, nbd1 and nbd10 are
+# attached, nbd2 is not.
 use_recorded_system()
 {
 	export NBDLOOP_SYSROOT=$dir/system
@@ -223,8 +223,8 @@ is_traced() # PID
 	! grep -q '^TracerPid:[[:space:]]0$' "/proc/$1/task/"*/status
 }
 
-# Has strace trace all threads of the server $pid, with these options, until untrace is called: the
-# leak sanitizer can't end a traced process.
+# Makes strace trace all threads of the server $pid, with these options, until untrace is called:
+# the leak sanitizer cannot end a traced process.
 trace() # STRACE-OPTION...
 {
 	local traced=$pid
@@ -326,7 +326,7 @@ attach_loop() # FILE [LOSETUP-OPTION...]
 	loop_device=$(losetup --find --show "$@" "$file" 2>"$dir/losetup.log") ||
 		skip "no loop device can be had here: $(cat "$dir/losetup.log")"
 	loop_devices[$loop_device]=1
-	# Its last user may have left it otherwise.
+	# Its last user may have left it read-only.
 	[[ " $* " =~ \ (-r|--read-only)\  ]] || blockdev --setrw "$loop_device"
 }
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2034 # the scripts that source this use the variables
-# A server and a client on two machines, as far as one machine can play them: a network namespace
-# each, and a cable between.  Sourced after functions.sh; needs root.
+# A server and a client on two machines, as far as one machine can play them: each has a network
+# namespace, and a cable connects the two. Sourced after functions.sh; needs root.
 
-# Afterwards a new server listens on TCP at $server_address, and "${client[@]}" runs a command where
-# the client is.
+# Afterwards a new server listens on TCP at $server_address, and "${client[@]}" runs a command on
+# the client's machine.
 connect_two_networks()
 {
 	local server_space=nbdloop-$$-s client_space=nbdloop-$$-c

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2154 # functions.sh sets the variables
 # A virtual PC without acceleration, for the scripts that boot images; sourced after functions.sh.
-# SeaBIOS sends what it and the boot loaders print to the serial port, whose text is in $console.
+# The output of SeaBIOS and of the boot loaders arrives at the serial port, and is in $console.
 
 console=$dir/console
 

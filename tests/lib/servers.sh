@@ -10,7 +10,7 @@ server_prefix=()
 nbdloopd_options=()
 # Where the server listens; empty for a unix socket in $dir.
 server_listen=()
-# What start_server starts: nbdkit with the plugin, or nbdloopd (see each_target).
+# What start_server starts (see each_target).
 server_program=nbdkit
 
 # Sets the paths of the server called $server (default: "server"), and its URI.
@@ -34,9 +34,9 @@ server_command() # [NBDKIT-OPTION...] -- [KEY=VALUE...]
 	command=("${server_prefix[@]}" nbdkit -f "${listen[@]}" "${options[@]}" "$plugin" "$@")
 }
 
-# Sets the array command to the command line of nbdloopd, whose options for an image are the
-# plugin's keys with dashes. nbdloopd gets an export for each image of a directory. Options about
-# nbdkit's threads are dropped.
+# Sets the array command to the command line of nbdloopd. Its options for an image are the plugin's
+# keys with dashes. Each image of a directory is an export. Options about nbdkit's threads are
+# dropped.
 nbdloopd_command() # [OPTION...] -- IMAGE|dir=DIRECTORY [KEY=VALUE...]
 {
 	local words=() images=() file
@@ -157,7 +157,7 @@ refuse_nbdloopd() # STATUS [OPTION...] [IMAGE]
 	expect_equal "status of nbdloopd $*" "$wanted" "$status"
 }
 
-# Prints a port on which nobody listens now. By itself, the kernel gives it to no client
+# Prints a port on which nobody listens now. The kernel gives it to no client by itself
 # (net.ipv4.ip_local_port_range begins at 32768).
 free_port()
 {
@@ -179,8 +179,8 @@ connect_once()
 	nbdinfo --size "$uri" >"$dir/nbdinfo.log" 2>&1 || fail "no client can connect to $uri"
 }
 
-# Has "${as_nobody[@]}" run a command as an unprivileged user who can write to $dir, and has servers
-# started from a place that this user can read.
+# Makes "${as_nobody[@]}" run a command as an unprivileged user who can write to $dir. Servers are
+# then started from a place that this user can read.
 use_unprivileged_server()
 {
 	# This user can't write valgrind's reports.
@@ -204,8 +204,8 @@ use_unprivileged_server()
 # ---- engines
 
 # Runs a function once per engine, with the engine's name in $engine; the function passes
-# engine=$engine to its servers. If this machine lacks an engine, the test counts as skipped, after
-# it has passed with the others.
+# engine=$engine to its servers. If this machine lacks an engine, the test runs with the others, and
+# then counts as skipped.
 each_engine() # FUNCTION [ARGUMENT...]
 {
 	local facts
@@ -243,13 +243,13 @@ lib_program() # NAME
 	echo "$built"
 }
 
-# Has servers load a library of tests/lib, with these variables in their environment.
+# Preloads a library of tests/lib into servers, with these variables in their environment.
 preload() # NAME [VARIABLE=VALUE...]
 {
 	local library=$dir/$1.so
 	# shellcheck disable=SC2086 # a compiler and its options
 	[ -e "$library" ] || ${CC:-cc} -D_GNU_SOURCE -shared -fPIC -o "$library" "$lib/$1.c"
-	# It may note in files what it did.
+	# The library may write files here about what it did.
 	nbdloopd_options=(--sandbox-path="$dir")
 	# The address sanitizer must be the first library.
 	server_prefix=(env LD_PRELOAD="$library" ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" "${@:2}")

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: qemu two processors, from which several connections get requests
-# ext4, XFS and Btrfs keep a tree of files on /dev/nbd0: the tree is written, synced and unmounted,
-# the device is detached and attached again, and everything is there, on the device and, after the
-# server has gone, in the image file. The test runs over a unix socket and TCP, in blocks of 512 and
-# 4096 bytes, over one connection and four, with each engine, with direct I/O (the default).
+# ext4, XFS and Btrfs keep a tree of files on /dev/nbd0. The tree is written, synced and unmounted;
+# the device is detached and attached again. Then everything is there, on the device, and in the
+# image file after the server has gone. The test runs over a unix socket and TCP, in blocks of 512
+# and 4096 bytes, over one connection and four, with each engine, with direct I/O (the default).
 #
-# A lost, misplaced or torn write, a hole in place of data, or a write of a part of a block that
-# changes the rest of it shows as wrong files, or as a file system that its own checker finds
-# broken.
+# A lost, misplaced or torn write, or a hole in place of data, shows as wrong files, or as a file
+# system that its own checker finds broken. So does a write of a part of a block that changes the
+# rest of the block.
 . "$(dirname "$0")/functions.sh"
 
 require mkfs.ext4 mkfs.xfs mkfs.btrfs

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The source of a table of bench/ceph: how fast a device of an image in Ceph is, with rbd-nbd, with
-# nbdloop, whose server is in the machine, too, and with nbdloop and a gateway beside the machine.
-# The image is the same, and the cluster is beside the machine. For each run it prints "rate: WORK:
-# CLIENT: REQUESTS PER SECOND: MICROSECONDS", the time that the machine's processors were busy for a
+# The source of a table of bench/ceph: how fast a device of an image in Ceph is. It compares
+# rbd-nbd, nbdloop with a server in the machine, and nbdloop with a gateway beside the machine. The
+# image is the same, and the cluster is beside the machine. For each run it prints "rate: WORK:
+# CLIENT: REQUESTS PER SECOND: MICROSECONDS": the time that the machine's processors were busy for a
 # request. fio's start is not in these figures.
 #
 # vm: host ceph-beside

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The machine itself uses an image, with ext4 on /dev/nbd0 and four jobs that write and read files
-# there: without direct I/O all data is in memory twice, as the application's files and as the
-# image; with direct I/O the image's copy is not, and the page cache belongs to the application. The
-# kernel's loop device is measured for comparison.
+# there. Without direct I/O, all data is in memory twice, as the application's files and as the
+# image. With direct I/O, the page cache has only the application's files. The kernel's loop device
+# is measured for comparison.
 #
 # The output is the table of the loop driver's direct I/O (Linux commit bc07c10a36): Buffers and
 # Cached of /proc/meminfo after the run. The rates are those of an emulated machine and of no

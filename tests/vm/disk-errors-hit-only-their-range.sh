@@ -1,12 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 128M
-# When a part of the disk under an image fails, exactly the client's requests for that part fail
-# with an I/O error, each with one line of the log that says what failed, where and why; everything
-# else can be read and written. Without direct I/O, where a write is acknowledged before the disk
-# has its data, the client's fsync() reports the error, and so does every later one, since nobody
-# knows what is lost; a restart of the server clears it. With direct I/O, a failed fsync() of a file
-# is taken as seriously, but that of a device isn't: none of its data was in the page cache.
+# When a part of the disk under an image fails, exactly the client's requests for that part fail.
+# They fail with an I/O error, and a line of the log for each says what failed, where and why.
+# Everything else can be read and written.
+#
+# Without direct I/O, a write is acknowledged before the disk has its data. The client's fsync()
+# then reports the error, and so does every later fsync(), since nobody knows what is lost; a
+# restart of the server clears it. With direct I/O, the same is true for a file, but not for a
+# device: none of its data was in the page cache.
 #
 # The disk is a device of the device mapper, of which 64 KiB are replaced by its target "error" (for
 # reads and writes) or "flakey" (writes only) while the server runs; the image is a file on a file

@@ -3,8 +3,8 @@
 # vm: qemu two processors, from which several connections get requests
 # fio writes blocks of random sizes at random offsets to /dev/nbd0, with checksums, and reads them
 # back: direct and buffered, several jobs at once, over four connections, in blocks of 512 and of
-# 4096 bytes; then, after the device is detached and the server has gone, fio finds the same data in
-# the image file, and nothing else has changed there.
+# 4096 bytes. After the device is detached and the server has gone, fio finds the same data in the
+# image file, and nothing else has changed there.
 #
 # On a disk with 4096-byte blocks, eight jobs write the eight sectors of each block at the same
 # time: the server has to read, change and write back a block that others are changing too.

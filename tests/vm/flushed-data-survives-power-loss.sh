@@ -9,11 +9,13 @@
 # client reach that disk.
 #
 # The image's file system is on a dm-log-writes device, which logs the data that is certainly on the
-# disk: a write counts as such with the flush that follows it, or by its own FUA. After each of
-# those calls a mark goes into the log. power_loss.py then reconstructs the disk at each mark and at
-# flushes in between, and looks for the marked data. A server that answers flushes without carrying
-# them out, ignores FUA, keeps data in the page cache, or forgets that a sparse image also has
-# metadata, loses some of that data.
+# disk. A write counts when the next flush has ended, or by its own FUA. After each of those calls a
+# mark is written to the log. power_loss.py then reconstructs the disk at each mark and at flushes
+# in between, and looks for the marked data.
+#
+# Some of that data is lost if a server answers flushes without carrying them out, ignores FUA, or
+# keeps data in the page cache. The same happens if it forgets that a sparse image also has
+# metadata.
 . "$(dirname "$0")/functions.sh"
 
 disk=$(drive_device 1) writes=$(drive_device 2) target=$(drive_device 3) cow=$(drive_device 4)

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image that has grown is a larger disk when it is attached again, to the same server, told by
-# `resize' on the control socket or not, or to a new one; the file system on it grows into the new
-# part and keeps its files. A device that stays attached keeps its size and continues to work.
+# An image that has grown is a larger disk when it is attached again. That holds for the same
+# server, told by `resize' on the control socket or not, and for a new server. The file system on it
+# grows into the new part and keeps its files. A device that stays attached keeps its size and
+# continues to work.
 . "$(dirname "$0")/functions.sh"
 
 require mkfs.ext4 resize2fs

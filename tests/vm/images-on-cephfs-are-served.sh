@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image file on CephFS, by the kernel's client, as nbdloop-cluster(7) says: its lock keeps the
-# servers of other mounts away; direct I/O works; what was flushed is seen on the other mount, and
-# what was discarded reads as zeroes there; a device goes on while the metadata server is away or is
-# another process, and waits while the OSD stands still; a mount that the cluster has evicted takes
-# no writes, and its server answers nothing more with success.
+# An image file on CephFS, by the kernel's client, behaves as nbdloop-cluster(7) says. Its lock
+# keeps out the servers of other mounts. Direct I/O works. The other mount sees flushed data, and
+# reads discarded data as zeroes. A device continues while the metadata server is away or is
+# replaced, and waits while the OSD stands still. A mount that the cluster has evicted writes
+# nothing more, and its server answers no request with success.
 #
 # vm: host ceph-beside
 # vm: servers nbdloopd
@@ -52,7 +52,7 @@ load_stands_still()
 	[ "$(done_by_device)" = "$before" ]
 }
 
-# That takes a while: it tries again and again for five seconds, since the other one may be ending.
+# That takes a while: the server tries for five seconds, since the other server may be ending.
 second_server_is_refused() # WHEN
 {
 	server=refused refuse_nbdloopd 1 -U "$dir/refused.sock" "$dir/c2/disk.img"

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# An image file on NFS 4.2, as nbdloop-cluster(7) says: its lock keeps the servers of
-# other machines away, the file server's own, too; direct I/O works; what was flushed is in the file
-# server's file; discarded blocks are free there; while the file server is away or is restarted,
-# requests wait, and other images are served; a file that is gone is an error.
+# An image file on NFS 4.2 behaves as nbdloop-cluster(7) says. Its lock keeps out the servers of
+# other machines, including the file server's own. Direct I/O works. Flushed data is in the file
+# server's file, and discarded blocks are free there. While the file server is away or is restarted,
+# requests wait, and other images are served. A removed file is an error.
 #
 # vm: servers nbdloopd
 . "$(dirname "$0")/functions.sh"
@@ -60,8 +60,8 @@ server=one start_nbdloopd --control "$dir/one.control" --direct-io=on --export "
 disk_uri="nbd+unix:///disk?socket=$dir/one.sock"
 local_uri="nbd+unix:///local?socket=$dir/one.sock"
 grep -q 'c1/disk.img: .* direct I/O on' "$dir/one.log" || fail "no direct I/O on NFS"
-# That takes a while: it tries again and again for five seconds, since the other one may be ending.
-# Each time, it asks the file server, which takes longer than the pause between them.
+# That takes a while: the server tries for five seconds, since the other server may be ending. Each
+# time it asks the file server, which takes longer than the pause in between.
 began=$SECONDS
 server=refused refuse_nbdloopd 1 -U "$dir/refused.sock" "$dir/c2/disk.img"
 grep -q 'no exclusive lock, because another program is using the image' "$dir/refused.log" ||

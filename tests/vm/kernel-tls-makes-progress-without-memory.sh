@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# More is written to a file system on /dev/nbd0 than the machine has memory left: the kernel
-# encrypts for the device, and for its server on the same machine. What is written is right, and no
-# request fails.
+# A program writes more to a file system on /dev/nbd0 than the machine has memory left. The kernel
+# encrypts for the device, and for its server on the same machine. The data is right, and no request
+# fails.
 #
 # The memory that write-back needs to encrypt, and that the server needs to decrypt, must not wait
 # for write-back.
@@ -26,7 +26,7 @@ is_listening()
 	[ -n "$(ss -Htln "sport = 10809")" ]
 }
 
-# Takes all memory but so much.
+# Takes all memory except this much.
 leave_memory() # MIB
 {
 	local available

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A server is killed while its clients write. Without reconnection, the clients' calls end with an
-# error, no later than the time limit that was given to nbd-client; the devices can be unmounted and
-# detached; and with a new server they come back with all acknowledged data. The same holds for both
-# ways in which nbd-client talks to the kernel.
+# error, no later than the time limit that was given to nbd-client. The devices can be unmounted and
+# detached. With a new server they have all acknowledged data. The same holds for both ways in which
+# nbd-client talks to the kernel.
 . "$(dirname "$0")/functions.sh"
 
 timeout=10
-# The kernel checks its timers every few seconds, and finds the file system's next request after the
-# first.
+# The kernel checks its timers every few seconds. It ends the file system's next request only after
+# the first one.
 limit=60
 
 # Writes files one after another, each with fsync(), until something fails, and reports the failure.

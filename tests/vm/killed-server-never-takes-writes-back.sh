@@ -4,12 +4,13 @@
 # A server is killed while it writes, and started again: a client that reconnects continues without
 # an error, and older data never replaces acknowledged data.
 #
-# That is not a matter of course. The kernel resends the requests that were in flight when a
-# connection died; so the new server carries out and acknowledges the same write, and newer ones
-# follow, while the killed server's write may still be in the kernel, and arrive last. This test
-# forces that order: the killed server's writes are throttled by its control group, the new server's
-# aren't. The lock of the image keeps the two apart, because the killed server holds it until its
-# last write is done: with lock=off, a block goes back within seconds.
+# That is not a matter of course. The kernel sends the requests that were in flight again when a
+# connection has died. So the new server carries out and acknowledges the same write, and newer
+# writes follow. Meanwhile the killed server's write may still be in the kernel, and arrive last.
+#
+# This test forces that order: the killed server's writes are throttled by its control group, and
+# the new server's are not. The lock of the image keeps the two apart, because the killed server
+# holds it until its last write is done. With lock=off, a block goes back within seconds.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/late_writes.sh"
 

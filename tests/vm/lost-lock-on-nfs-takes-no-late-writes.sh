@@ -1,10 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A server whose machine is cut off for longer than the file server's lease has lost its lock, and
-# another machine's server has the image.  When the first one is there again, what it had under way
-# fails, with direct I/O and without: newer data stay.  It answers nothing more with success until
-# it is started anew.  A server whose descriptor for direct I/O has no lock of its own would fail,
-# since the kernel carries out the late write.
+# another machine's server has the image. When the first machine is connected again, the writes that
+# its server had in flight fail, with direct I/O and without: newer data stay. It answers no request
+# with success until it is started again.
+#
+# A server whose descriptor for direct I/O has no lock of its own would fail this test, since the
+# kernel carries out the late write.
 #
 # vm: servers nbdloopd
 . "$(dirname "$0")/functions.sh"

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: qemu the next process ID is set (ns_last_pid)
 # vm: limit 900
-# After the guard of a device was killed, list and status say so; nbdloop adopt gives the device
-# another guard, while fio writes and verifies on the device: there is no error, the options of the
-# attach stay in force, and servers are restarted as before. It works repeatedly, when the image was
-# renamed or removed, and when the server was killed, too.
+# After the guard of a device was killed, list and status say so. nbdloop adopt gives the device
+# another guard, while fio writes and verifies on the device. There is no error, the options of the
+# attach stay in force, and servers are restarted as before. Adopting works repeatedly, when the
+# image was renamed or removed, and when the server was killed, too.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -119,7 +119,8 @@ quietly dd if=/dev/urandom of="$device" bs=1M count=8 conv=fsync status=none
 quietly cmp "$image" "$device"
 nbdloop_detach "$device"
 
-# Other guards, whose process ID could be that of the killed guard, leave its files alone.
+# A new guard, whose process ID could be that of the killed guard, leaves the killed guard's files
+# alone.
 nbdloop_attach "$image"
 kill_guard
 killed=$guard

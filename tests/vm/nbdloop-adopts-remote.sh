@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # After the guard of a URI's device was killed, nbdloop adopt gives the device another guard. That
-# guard keeps the existing connections, since the server may allow no others, and makes new ones
-# when they end; also when they ended earlier, or between the two guards, and when there is no
-# server for a while. fio, which writes and verifies all the time, sees no error. On one connection,
-# a request that was in flight is repeated within seconds after the server is there again, and a
-# server that goes silent is given up, by either guard.
+# guard keeps the existing connections, since the server may allow no others. It makes new
+# connections when they end, also if they ended earlier, between the two guards, or while there was
+# no server. fio, which writes and verifies all the time, sees no error. On one connection, a
+# request that was in flight is repeated within seconds after the server is back. Either guard gives
+# up a silent server.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -112,7 +112,7 @@ restart_one()
 	one_client
 }
 
-# Without a time limit of the kernel's.
+# The kernel has no time limit here.
 falls_silent()
 {
 	! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop attach makes of an image the same device as losetup does with the same options: its size
-# and bytes, logical blocks, read-only or not, direct I/O; it warns and refuses where losetup does.
-# It loads the driver itself, creates nodes where nobody else does, and nothing is left of a device
+# nbdloop attach makes the same device of an image as losetup does with the same options: its size
+# and bytes, logical blocks, read-only or not, direct I/O. It warns and refuses where losetup does.
+# It loads the driver itself, and creates nodes where nobody else does. Nothing is left of a device
 # that was detached, or that could not be attached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
@@ -10,7 +10,7 @@
 require blockdev sgdisk
 image=$dir/disk.img
 
-# Both fail, for the same reason, which is given as one word.
+# Both must fail for the same reason, given as one word.
 refused_like_losetup() # REGEX OPTION...
 {
 	local wanted=$1

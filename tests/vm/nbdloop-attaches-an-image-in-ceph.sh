@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # `nbdloop attach rbd:POOL/IMAGE' makes a device of an image in Ceph, with a server of its own, like
-# one of a file: its server is killed while fio writes and verifies, and no request fails; it is
-# listed, resized, detached, attached read-only and from the table. What is not possible is refused
-# with the reason, and so are a second device and a cluster that is away, in the time that the
-# manual tells. When another client has fenced the server, or has had the image while there was
-# none, the device gets no other one, and writes nothing any more.
+# that of a file. The server is killed while fio writes and verifies, and no request fails. The
+# device is listed, resized, detached, attached read-only, and attached from the table.
+#
+# What is not possible is refused with the reason. So are a second device, and a cluster that is
+# away, in the time that the manual says. If another client has fenced the server, or has had the
+# image while there was no server, the device gets no other server, and writes nothing any more.
 #
 # vm: host ceph-beside
 # vm: servers nbdloopd
@@ -50,7 +51,8 @@ lock_address()
 	control "$(control_of "$device")" status exports.0.ceph.lock_address
 }
 
-# Not a client that Ceph has noticed to be gone, which takes 30 seconds: the one that had the lock.
+# The server fenced that client because it had the lock, not because Ceph noticed that it was gone:
+# that would take 30 seconds.
 fenced_by_name() # ADDRESS
 {
 	grep -rqsF "fenced the client $1, which had the image's lock before (ceph-fence)" "$dir" --include='*.log'
@@ -86,8 +88,8 @@ source_is rbd:rbd/disk || fail "nbdloop list doesn't name the image: $(nbdloop l
 has_the_lock || fail "the server serves without the lock"
 nbdloop_refuses "the client $(lock_address) has the image's lock; end that client" attach --ceph-conf=$conf rbd:rbd/disk
 
-# Its server dies, and the next one fences it, which knows which client of Ceph it was, as another
-# guard does.
+# Its server dies, and the next server fences it: the guard knows which client of Ceph the dead
+# server was, and so does another guard.
 start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
 old=$(server_pid "$device")
 address=$(lock_address)
@@ -121,7 +123,7 @@ nbdloop_refuses 'mounted' detach "$device"
 umount "$dir/mnt"
 nbdloop_detach "$device"
 
-# Without the lock, beside nobody.
+# Without the lock, when no other client has the image.
 host rbd snap create rbd/disk@then
 for image in rbd:rbd/disk rbd:rbd/disk@then; do
 	nbdloop_attach --ceph-conf=$conf --read-only "$image"
@@ -150,8 +152,8 @@ took=$((SECONDS - began))
 expect_nothing_left
 ! kernel_log | grep 'I/O error' || fail "the kernel had I/O errors"
 
-# Another client takes the image. A next server would take it back as soon as that one has left it,
-# and carry out what the kernel repeats, on top of what the other client wrote.
+# Another client takes the image. A next server would take the image back as soon as that client has
+# left it. The kernel's repeated requests would then overwrite what the client wrote.
 writes()
 {
 	dd if=/dev/urandom of="$device" bs=64k count=1 oflag=direct status=none 2>"$dir/dd.log"

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: qemu two processors, from which several connections get requests
-# nbdloop attaches over TLS what a server exports to those who have a key or a certificate: the
-# kernel encrypts, and no process is between it and the server; or, without TLS in the kernel, a
-# proxy encrypts. A killed server, a killed proxy, a server that has a stranger's certificate for a
-# while, and keys that are used up cause no error and lose no write. A machine without TLS in its
-# kernel, a wrong key, and a server that isn't who it claims to be are refused in plain words.
+# nbdloop attaches over TLS what a server exports to those who have a key or a certificate. The
+# kernel encrypts, and no process is between kernel and server. Without TLS in the kernel, a proxy
+# encrypts. No error and no lost write follows from a killed server, a killed proxy, a server that
+# has a stranger's certificate for a while, or keys that are used up. A machine without TLS in its
+# kernel, a wrong key, and a server that is not who it claims to be are refused in plain words.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # nbdloop attaches in one network namespace what a server in another exports, by TCP, with several
 # connections. Neither a cable that is pulled out for a while nor a server restart causes an error
-# or a lost write; a larger export makes a larger device. For a name with two addresses, one working
-# address is enough. Options that the kernel or the server doesn't support are refused in plain
+# or a lost write. A larger export makes a larger device. For a name with two addresses, one working
+# address is enough. Options that the kernel or the server does not support are refused in plain
 # words.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
@@ -54,7 +54,7 @@ end_process silent TERM
 start_remote
 # The cable connects only the two namespaces.
 nbdloop_refuses "$server_address" attach "$remote"
-# Of a name with two addresses, the first one never answers: packets to it arrive nowhere.
+# The first of the name's two addresses never answers: packets to it arrive nowhere.
 cp /etc/hosts "$dir/hosts"
 printf '%s\n' "10.99.0.3 two-addresses" "$server_address two-addresses" >>"$dir/hosts"
 mount --bind "$dir/hosts" /etc/hosts

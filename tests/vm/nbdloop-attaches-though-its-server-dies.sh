@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server that dies of the kernel's first request, while its device is being attached, is restarted
+# A server dies of the kernel's first request, while its device is being attached. It is restarted
 # at once: attach succeeds, with the partitions that the kernel was looking for, and nobody sees an
 # error.
 . "$(dirname "$0")/functions.sh"

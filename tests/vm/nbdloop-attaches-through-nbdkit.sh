@@ -31,7 +31,7 @@ for wanted in off on; do
 	expect_equal "what set says" "$device: direct I/O $wanted" "$(nbdloop set "--direct-io=$wanted" "$device")"
 done
 
-# Write also after the end that nbdkit's first connections had.
+# Write also beyond the end that nbdkit's first connections saw.
 truncate -s 128M "$image"
 quietly nbdloop resize "$device"
 expect_equal "size after resize" $((128 << 20)) "$(blockdev --getsize64 "$device")"

@@ -3,11 +3,11 @@
 # vm: boots 2
 # vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=tty systemd.show_status=no
 # vm: limit 400
-# A real systemd attaches what stands in /etc/nbdloop.tab before it mounts what stands in /etc/fstab
-# and swaps to it; it unmounts that, and ends the swapping, before it detaches the devices, by hand
-# and when the machine is shut down.  What was written is in the images after that, and their file
-# systems are clean: also the one that nobody could unmount before the very end, when systemd kills
-# whatever still runs.
+# A real systemd attaches the devices of /etc/nbdloop.tab before it mounts, or uses as swap space,
+# what /etc/fstab lists. It unmounts and ends the swapping before it detaches the devices, by hand
+# and when the machine is shut down. After that, the images contain what was written, and their file
+# systems are clean. That includes the file system that nobody could unmount before the very end,
+# when systemd kills whatever still runs.
 #
 #	nbd0  a file system, with nothing in fstab but the device's name
 #	nbd1  a partition, by its label, with x-systemd.requires= and _netdev
@@ -77,7 +77,7 @@ expect_boot()
 	expect_equal "sector size of nbd2" 4096 "$(cat /sys/block/nbd2/queue/logical_block_size)"
 	dmesg | grep 'nbdloop-generator: /etc/nbdloop.tab:4: there is no option "nonsense"' >/dev/null ||
 		fail "the line that can't be read is not told of"
-	# Nothing has waited in vain, or was left out because it waited for itself.
+	# No unit has waited in vain, or was left out because it waited for itself.
 	! dmesg | grep -E 'ordering cycle|Timed out waiting|cannot be delayed|Unknown (key|lvalue)|nbdloop@.*(Failed|Warning)' \
 		>"$dir/systemd.log" || fail "systemd complains"
 }
@@ -94,8 +94,8 @@ stop_and_start()
 	expect_equal "file on nbd0" "$text 0" "$(cat /mnt/plain/file)"
 }
 
-# The unit ends when somebody detaches its device.  What he attaches to it then isn't the unit's to
-# detach.
+# The unit ends when somebody detaches its device. It must not detach what is attached there
+# afterwards.
 detach_by_hand()
 {
 	quietly systemctl stop mnt-plain.mount
@@ -111,7 +111,7 @@ detach_by_hand()
 	expect_mounted /mnt/plain /dev/nbd0
 }
 
-# A process with a file system's directory, of a unit that isn't stopped: the file system stays
+# A process of a unit that is not stopped uses a directory of the file system. The file system stays
 # mounted until such processes are killed, after all units.
 stay_busy()
 {

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# nbdloop change gives a read-only device another image while somebody reads it, as LOOP_CHANGE_FD
-# does to a loop device: it refuses what LOOP_CHANGE_FD refuses, no reader sees an error, and the
-# next server serves the new image. A change that can't work leaves the old image in place.
+# nbdloop change gives a read-only device another image while somebody reads the device, as
+# LOOP_CHANGE_FD does to a loop device. It refuses what LOOP_CHANGE_FD refuses, no reader sees an
+# error, and the next server serves the new image. A change that cannot work leaves the old image in
+# place.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

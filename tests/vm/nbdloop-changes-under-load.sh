@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# While fio writes and verifies on an attached device, its direct I/O is switched off and on, and
-# its server is replaced by one with another program file, by nbdloop and as an upgrade of the
-# package does it, without an error; the next server keeps the setting of direct I/O. The device
-# also gets another size during these changes.
+# While fio writes and verifies on an attached device, its direct I/O is switched off and on. Its
+# server is replaced by another program file, by nbdloop and as an upgrade of the package does it.
+# There is no error, and the next server keeps the setting of direct I/O. The device also gets
+# another size during these changes.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -71,8 +71,9 @@ expect_equal "direct I/O of the new server" false "$(direct_io_of "$device")"
 rm "$dir/program/nbdloopd"
 expect_load
 
-# The size changes while a server is replaced: Linux 6.12 then waits for the requests in flight,
-# which are resent to the next server, and meanwhile accepts no connection of yet another server.
+# The size changes while a server is replaced. Linux 6.12 then waits for the requests in flight,
+# which are sent again to the next server. Meanwhile, it accepts no connection to yet another
+# server.
 replace_servers()
 {
 	local i
@@ -93,8 +94,8 @@ expect_equal "status of those who replaced servers" 0 "$end_status"
 [ "$size" -gt 67 ] || fail "it got another size only $((size - 65)) times"
 expect_load
 
-# The server dies between its own answer and the guard's: the guard, which is stopped meanwhile,
-# sees the request first.
+# The server dies between its own answer and the guard's answer. The guard, which is stopped
+# meanwhile, sees the request first.
 require strace
 size=$((size + 1))
 truncate -s "${size}M" "$image"

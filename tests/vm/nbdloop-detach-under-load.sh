@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# While fio writes to a device, and while a file system on it is written to, nbdloop detach refuses,
-# and there is neither an error nor a hang. With --lazy the device goes when the last writer does;
-# all written data, through the page cache, too, is in the image then. Concurrent detaches of one
-# device don't disturb each other. When nbd-client detaches the device, the server and the guard
-# end, too.
+# While fio writes to a device, or to a file system on it, nbdloop detach refuses, and there is
+# neither an error nor a hang. With --lazy, the device ends with its last writer. The image then has
+# all written data, also what was in the page cache. Concurrent detaches of one device do not
+# disturb each other. When nbd-client detaches the device, the server and the guard end, too.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

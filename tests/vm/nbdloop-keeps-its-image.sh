@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 64M
-# A device keeps the image that it was attached to, whatever happens to the image's name: a file
-# that has taken the name is neither served by the next server nor written to, nor mistaken for the
-# image by --nooverlap; an image that has lost its name is still served; and the same holds when the
-# name goes to another file just before a server opens it.
+# A device keeps the image that it was attached to, whatever happens to the image's name. If another
+# file takes the name, the next server does not serve that file, nothing is written to it, and
+# --nooverlap does not mistake it for the image. An image that has lost its name is still served.
+# The same holds when the name is given to another file just before a server opens it.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 
@@ -92,8 +92,8 @@ keeps() # SERVER
 	expect_nothing_left
 }
 
-# Another file takes the image's name after the guard's last look at it, and before the server's
-# first: each server is started by a script that exchanges the files.
+# Another file takes the image's name between the guard's last look at it and the server's first:
+# each server is started by a script that exchanges the files.
 keeps_from_the_start() # SERVER
 {
 	local program
@@ -129,7 +129,7 @@ keeps_from_the_start() # SERVER
 modprobe nbd
 keeps_from_the_start nbdloopd
 keeps_from_the_start nbdkit
-# The guard gives both the image in the same way, which the start has shown.
+# The guard gives both servers the image in the same way, as the start has shown.
 keeps nbdloopd
 
 # For a block device, the size counts, too.

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 64M
-# nbdloop passes beside losetup what util-linux and blktests test of loop devices: an image that is
-# a block device, one whose drive has sectors of 4096 bytes, a read-only image, one on tmpfs;
-# partitions that were made by hand, and those of the previous image; and partitions appear once,
-# without coming and going while the device is attached.
+# nbdloop passes, beside losetup, what util-linux and blktests test of loop devices: an image that
+# is a block device, an image whose drive has sectors of 4096 bytes, a read-only image, and an image
+# on tmpfs. Partitions that were made by hand, and those of the previous image, disappear.
+# Partitions appear once, without coming and going while the device is attached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

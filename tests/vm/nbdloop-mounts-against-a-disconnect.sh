@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Another program disconnects the device at the same moment at which it is mounted (blktests'
-# nbd/003): whichever comes first, neither hangs, server and guard end, the image's file system is
-# intact, and the device can be attached again.
+# Another program disconnects the device at the moment at which it is mounted (blktests' nbd/003).
+# Whichever comes first, neither hangs, server and guard end, the image's file system is intact, and
+# the device can be attached again.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: qemu two processors, from which several connections get requests
-# When one of two connections to nbdloop's own server doesn't answer a request in time, the kernel
-# gives that connection up. The program that waits for the request sees no error, and soon the
-# device has both connections again, to the same server: it completes what was in flight, and stays.
-# So it does with a device's only connection. A server that then doesn't answer on the next one is
+# When one of two connections to nbdloop's own server does not answer a request in time, the kernel
+# gives that connection up. The program that waits for the request sees no error. Soon the device
+# has both connections again, to the same server, which completes what was in flight. The same is
+# true for a device's only connection. A server that then does not answer on the next connection is
 # replaced.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
@@ -25,7 +25,7 @@ connections()
 	control "$(control_of "$device")" status exports.0.connections
 }
 
-# All of them are others than before.
+# All connections are new.
 has_connections_again() # COUNT
 {
 	local i id
@@ -69,7 +69,7 @@ end_process reader
 expect_equal "status of the read" 0 "$end_status"
 quietly cmp "$image" "$device"
 expect_equal "the server" "$server" "$(server_pid "$device")"
-# It has told the guard that it is idle, and hangs.
+# The server has told the guard that it is idle, and then hangs.
 guard=$(ps -o ppid= -p "$server" | tr -d ' ')
 kill -STOP "$guard"
 quietly "$python" "$(dirname "$0")/lose_connections.py" "$server" 1

@@ -10,7 +10,7 @@ require fio resize2fs xfs_growfs
 image=$dir/disk.img
 
 cat >"$dir/large.py" <<'END'
-# Has room for all, and writes each eighth MiB.
+# Makes a file of so many MiB with all its blocks, and writes each eighth MiB; or compares them.
 import os, sys
 how, name, mib = sys.argv[1:]
 with open(name, how) as file:
@@ -52,7 +52,7 @@ grows() # FILE-SYSTEM FROM-MIB TO-MIB
 	mount_at "$dir/mounted" "$device"
 	quietly "$python" "$dir/large.py" rb "$dir/mounted/large" $((to * 3 / 4))
 	unmount "$dir/mounted"
-	# No change of the size is no error.
+	# An unchanged size is no error.
 	quietly nbdloop resize "$device"
 	nbdloop_detach "$device"
 	expect_nothing_left

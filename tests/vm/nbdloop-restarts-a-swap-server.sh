@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: qemu two processors, for whose threads the server locks memory
 # vm: memory 1G
-# When the server of a device for swap space dies, another server is started, although it needs more
-# than half of the memory that is available then, which is a reason to refuse a first server:
-# programs whose memory is on that device need the server. All memory of the new server is locked
-# again. A server that only loses its connections stays, with its memory.
+# When the server of a device for swap space dies, another server is started, even if it needs more
+# than half of the available memory. A first server would be refused for that. But programs whose
+# memory is on that device need the server. All memory of the new server is locked again. A server
+# that only loses its connections stays, with its memory.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

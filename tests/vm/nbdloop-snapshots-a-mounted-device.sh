@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: drive 256M
-# A device with a mounted file system, on which fio writes and verifies, is copied by a snapshot:
-# the copy is clean, has what was written before and nothing else, and is the same each time that it
-# is read. The other verbs know the device as before, and detaching it ends its snapshots. A file
-# system that was frozen for that is thawed in any case: in time, and when nbdloop is killed.
+# A snapshot copies a device with a mounted file system, on which fio writes and verifies. The copy
+# is clean, contains what was written before and nothing else, and is the same each time that it is
+# read. The other verbs see the device as before, and detaching it ends its snapshots. A file system
+# that was frozen for the snapshot is thawed in any case: in time, and when nbdloop is killed.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A device with two gateways before one image in Ceph, as nbdloop-cluster(7) says. The gateway in
-# use is killed again and again while fio writes and verifies: the device goes on with the other
-# one, and no request fails. A gateway that is paused is fenced by the other one, and none of the
-# writes that it still has arrives when it goes on. The cluster and the gateways are beside this
-# machine, and so as fast as anywhere.
-# By hand: NBDLOOP_ROUNDS=20 for so many kills; each tells how long the device answered no read, and
-# no write: writes wait for Ceph, too, which fences the killed gateway.
+# A device has two gateways to one image in Ceph, as nbdloop-cluster(7) says. The gateway in use is
+# killed again and again while fio writes and verifies: the device continues with the other one, and
+# no request fails. A gateway that is paused is fenced by the other one, and none of its writes
+# arrives when it continues. The cluster and the gateways are beside this machine, and so as fast as
+# anywhere.
+#
+# By hand: NBDLOOP_ROUNDS=20 for so many kills. Each prints how long the device answered no read,
+# and no write. Writes also wait for Ceph, which fences the killed gateway.
 #
 # vm: host ceph-gateways
 # vm: servers nbdloopd
@@ -58,7 +59,7 @@ nbdloop_detach "$device"
 attach_as_told "Two gateways" --timeout 2
 remote_is a || fail "the preferred gateway isn't the first"
 
-# The last MiB is another program's, which tells how long the device did not answer.
+# Another program uses the last MiB, to measure how long the device did not answer.
 start_load --filename="$device" --size=48M --bsrange=4k-64k --iodepth=8
 answers=("$python" "$VM_SOURCE/device_answers.py")
 spawn probe "${answers[@]}" probe "$device" $((63 << 20)) "$dir/probe"
@@ -76,7 +77,7 @@ for ((i = 0; i < rounds; i++)); do
 	in_use=$next
 done
 
-# This one has requests when it stops, and carries them out when it goes on, or tries to.
+# This gateway has requests when it stops, and tries to carry them out when it continues.
 next=${other[$in_use]}
 host stop "$in_use"
 wait_for_gateway "$next"

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # A device with several connections survives a kill of its server while fio writes and verifies. A
-# device that is attached to two servers elsewhere goes on with the other one each time that the one
-# in use is killed, and refuses one that has an export of another size; a device of one server
-# resumes when that server comes back. Without its guard, the device continues to work, and can be
-# detached.
+# device of two remote servers continues with the other one each time that the server in use is
+# killed. It refuses a server whose export has another size. A device of one server resumes when
+# that server is back. Without its guard, the device continues to work, and can be detached.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 . "$(dirname "$0")/killed_servers.sh"
@@ -37,7 +36,7 @@ serve one "$dir/remote.img"
 serve two "$dir/other.img"
 both=nbd://127.0.0.1:10809,127.0.0.1:10810
 nbdloop_refuses 'say so with --fenced' attach "$both"
-# What would be refused is told before it is needed.
+# An export that would be refused is reported before it is needed.
 nbdloop_attach --fenced "$both"
 wait_until "the status tells that the other server doesn't fit" tells_misfit 'export has 8388608 bytes, and the device 16777216'
 nbdloop_detach "$device"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: boots 2
 # vm: limit 150
-# The machine is suspended to memory while fio writes to an attached image and verifies it. After it
-# resumes, fio goes on without an error, nothing is lost of what another device had, whose server is
-# reached over TCP, and both devices can be detached.
+# The machine is suspended to memory while fio writes to an attached image and verifies it. After
+# the machine resumes, fio continues without an error. Another device, whose server is reached over
+# TCP, has lost nothing. Both devices can be detached.
 #
 # The guest's root directory and the way to its results are virtio-9p, which does not survive a
 # suspend. What runs after it is in memory, and the second boot looks at its results.

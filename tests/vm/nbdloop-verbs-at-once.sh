@@ -3,9 +3,9 @@
 # vm: limit 540
 # vm: servers nbdkit nbdloopd
 # All verbs run at once, at random moments, for four minutes (longer with NBDLOOP_TIME_FACTOR),
-# while servers are killed: none of them fails, no reader or writer sees an error, and all written
-# data is there. The test looks for cases that nobody has thought of: it is run by hand, after
-# changes of the tool (README.md), and each fault that it finds gets a claim that reproduces it.
+# while servers are killed. No verb fails, no reader or writer sees an error, and all written data
+# is there. The test looks for cases that nobody has thought of. Run it by hand after changes of the
+# tool (README.md). Each fault that it finds gets a claim that reproduces it.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/nbdloop.sh"
 

@@ -5,9 +5,8 @@
 # client on GnuTLS writes and reads the right data.  By default, TLS 1.3 with AES-GCM stays in user
 # space, with the reason in the status; TLS 1.2 does not.
 #
-# A key or a record's number that is wrong shows as an error of the first request; a receive or
-# send with MSG_WAITALL, or data that the handshake left in the server, as a connection that stands
-# still.
+# If a key or a record's number is wrong, the first request fails. If a receive or send uses
+# MSG_WAITALL, or data from the handshake stays in the server, a connection stands still.
 . "$(dirname "$0")/functions.sh"
 
 require python3
@@ -40,8 +39,8 @@ encrypts() # TLS-KERNEL EXPECTED
 	stop_server
 }
 
-# A connection whose keys are used up ends, and the log tells why; the next one has new keys.  No
-# request is refused: the client sees those that were not answered end with the connection.
+# A connection whose keys are used up ends, and the log says why; the next one has new keys. No
+# request is refused: requests without an answer end with the connection.
 ends_with_its_keys()
 {
 	NBDLOOP_TLS_BYTES=3000000 start_nbdloopd --engine=io_uring --port 10809 --tls-psk="$dir/keys.psk" --tls-kernel=on \
@@ -54,7 +53,7 @@ ends_with_its_keys()
 	stop_server
 }
 
-# A client takes an end that was not said for an attack.
+# A client takes an unannounced end for an attack.
 says_its_end()
 {
 	quietly nbdloop keys certificates "$dir/pki" --server=localhost --client=alice

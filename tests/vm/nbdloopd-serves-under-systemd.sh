@@ -3,12 +3,13 @@
 # vm: boots 2
 # vm: kernel systemd.log_target=kmsg systemd.default_standard_output=null systemd.default_standard_error=tty systemd.show_status=no
 # vm: limit 400
-# nbdloopd does all that it can do within the units that are installed, in their sandbox, in its own
-# and under AppArmor's profile: it serves what a client of the socket asks for, keeps checkpoints
-# and snapshots, follows its configuration, encrypts, and passes tests of the protocol; it can't
-# touch what its unit doesn't give it, and a denial by the profile is explained.  When one of its
-# event loops hangs, systemd starts it again.  It ends with the machine, and what was flushed, and
-# its checkpoints, are there after that.
+# nbdloopd can do everything within the installed units, their sandbox, its own sandbox, and
+# AppArmor's profile. It serves clients of the socket, keeps checkpoints and snapshots, follows its
+# configuration, encrypts, and passes tests of the protocol. It cannot touch what its unit does not
+# give it, and a denial by the profile is explained.
+#
+# When one of its event loops hangs, systemd starts it again. It ends with the machine; flushed
+# data, and its checkpoints, are there after that.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/systemd.sh"
 
@@ -47,7 +48,7 @@ write_configurations()
 	chmod 600 /etc/nbdloopd/keys.psk
 }
 
-# As the manual tells it.  There is no journal for what the server says.
+# As the manual says. There is no journal for the server's messages.
 write_drop_ins()
 {
 	local etc=/etc/systemd/system
@@ -58,8 +59,8 @@ write_drop_ins()
 		>$etc/nbdloopd@.service.d/watchdog.conf
 }
 
-# Tests of the protocol as a service with the settings of the unit: only what is started differs,
-# and so there is no profile, under which nothing else can be started.
+# Tests of the protocol, as a service with the settings of the unit. Only the program differs: so
+# there is no profile, because under the profile nothing else can be started.
 write_suite()
 {
 	local etc=/etc/systemd/system suite
@@ -145,7 +146,7 @@ expect_denial()
 		grep -F "/etc/apparmor.d/local/nbdloopd can allow more" || fail "the denial is not explained"
 }
 
-# Without the socket's client, the service doesn't run.
+# Without a client of the socket, the service does not run.
 serve_by_socket()
 {
 	quietly systemctl start nbdloopd.socket

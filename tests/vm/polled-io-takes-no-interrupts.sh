@@ -1,15 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# poll=on on an NVMe drive with a poll queue, for a file on ext4 and for a whole drive: the drive
-# serves a hundred reads through /dev/nbd0 without interrupts, and the server doesn't sleep for
-# the drive: it sleeps once for each request, while it waits for the next. With poll=off there is an
-# interrupt for each read, and mostly one more sleep. The start-up line and the status tell which
-# mode is in use. Every byte read is compared, also where writes, durable writes, syncs, discards
-# and zeroes, which the polled ring doesn't take, are mixed with reads.
+# poll=on on an NVMe drive with a poll queue, for a file on ext4 and for a whole drive. The drive
+# serves a hundred reads through /dev/nbd0 without interrupts, and the server does not sleep for the
+# drive: it sleeps once for each request, while it waits for the next. With poll=off there is an
+# interrupt for each read, and mostly one more sleep. The line at the start and the status say which
+# mode is in use. Every byte read is compared, also beside operations that the polled ring does not
+# accept: writes, durable writes, syncs, discards and zeroes.
 #
 # A server that only says "polling on", or that waits in the kernel instead of polling, has
-# interrupts or sleeps; one that puts operations on the polled ring that can't be polled has errors,
-# or waits for the drive's time limit.
+# interrupts or sleeps. If it puts operations on the polled ring that cannot be polled, it has
+# errors, or waits for the drive's time limit.
 # vm: nvme poll_queues=1
 # vm: drive 64M
 . "$(dirname "$0")/functions.sh"

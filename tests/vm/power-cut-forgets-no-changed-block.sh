@@ -7,12 +7,12 @@
 # vm: drive 512M
 # vm: servers nbdloopd
 # vm: limit 1200
-# After a power cut, the checkpoints of an image tell of each block that differs from their moment,
-# at whatever flush the power failed, and of nothing in regions that nobody wrote to.
+# After a power cut, the checkpoints of an image report each block that differs from their moment,
+# at whatever flush the power failed. They report nothing in regions that nobody wrote to.
 #
 # The file system of the image and its record is on a dm-log-writes device, as in
-# flushed-data-survives-power-loss; changed_blocks.py makes from its log what was on the disk at
-# each moment, and asks an nbdloopd there, for which the machine has started again.
+# flushed-data-survives-power-loss. From its log, changed_blocks.py makes what was on the disk at
+# each moment. It asks an nbdloopd there, as if the machine had started again.
 . "$(dirname "$0")/functions.sh"
 
 [ "$VM_SERVER" = nbdloopd ] || skip "the plugin has no checkpoints"
@@ -33,7 +33,7 @@ stop_server
 umount "$dir/disk"
 quietly dmsetup remove logged
 
-# Another run of the kernel, for the servers that are started now: with another id, and a clock that
+# Servers that are started now see another run of the kernel: with another id, and a clock that
 # began after the last write.
 sleep 2
 cat /proc/sys/kernel/random/uuid >"$dir/boot_id"

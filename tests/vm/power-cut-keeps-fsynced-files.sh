@@ -11,9 +11,9 @@
 # image loses its power.
 #
 # Each combination of engine and direct-io has a drive of its own, whose file system is told not to
-# write back by itself: so everything that a server keeps in the machine's memory is lost with it,
-# both the image's data and (with direct I/O too) the allocation of a sparse image. A drive's own
-# cache, in the host's memory, survives here; flushed-data-survives-power-loss.sh covers that cache.
+# write back by itself. So everything that a server keeps in the machine's memory is lost with it:
+# the image's data and, also with direct I/O, the allocation of a sparse image. A drive's own cache,
+# in the host's memory, survives here; flushed-data-survives-power-loss.sh covers that cache.
 . "$(dirname "$0")/functions.sh"
 
 # This list is on the host, and says what must be there.

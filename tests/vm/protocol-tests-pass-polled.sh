@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The protocol tests (tests/nbd) pass with polled I/O, on an NVMe drive with a poll queue: what they
-# run on the polled rows of their table, one for each server, which no machine without such a drive
-# has.
+# The protocol tests (tests/nbd) pass with polled I/O, on an NVMe drive with a poll queue. These are
+# the polled rows of their table, one for each server, which only a machine with such a drive has.
 # vm: nvme poll_queues=1
 # vm: memory 1536M
 # vm: limit 900

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# A server that may only read (nbdkit -r; a file that its user, or nobody, may write) gives a device
-# that the kernel treats as read-only: nothing can be written to it, in whatever way, its file
+# A server that may only read gives a device that the kernel treats as read-only (nbdkit -r; a file
+# that its user, or nobody, may write). Nothing can be written to it, in whatever way. Its file
 # system can be mounted read-only, and neither the image's bytes nor its time stamp changes.
 . "$(dirname "$0")/functions.sh"
 

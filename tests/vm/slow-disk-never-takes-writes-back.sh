@@ -3,13 +3,13 @@
 # vm: servers nbdloopd
 # vm: drive 512M
 # A disk is so slow for a while that the kernel's client times out, gives the connection up, and
-# resends its writes over a new one. The first attempts, which are still in flight and arrive last,
-# replace no data that was acknowledged on the new connection.
+# sends its writes again over a new one. The first attempts are still in flight, and arrive last.
+# They replace no data that was acknowledged on the new connection.
 #
-# In this test the server's writes are throttled by its control group, and the server leaves that
-# group when they are in flight. A server that carries out overlapping writes of two connections
-# concurrently lets blocks go back within seconds. The plugin orders writes by the same code
-# (engine/io/range.h), and killed-server-never-takes-writes-back has it.
+# The server's writes are throttled by its control group, and the server leaves that group when they
+# are in flight. A server that carries out overlapping writes of two connections concurrently lets
+# blocks go back within seconds. The plugin orders writes by the same code (engine/io/range.h), and
+# killed-server-never-takes-writes-back tests it.
 . "$(dirname "$0")/functions.sh"
 . "$(dirname "$0")/late_writes.sh"
 # The timeout is longer than the time until all writes are in flight and the server has left the

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # One image is inside another: a file on the file system on /dev/nbd0 is served as /dev/nbd1, which
-# also has a file system, and more data is written to that, through the page cache, than the machine
-# has memory. Both servers run on that machine, with swap=on. The test ends, the files are right,
-# and both file systems are clean: with direct I/O, and with the inner image in the page cache as
-# well.
+# also has a file system. A program writes more data to that, through the page cache, than the
+# machine has memory. Both servers run on that machine, with swap=on. The test ends, the files are
+# right, and both file systems are clean. That holds with direct I/O, and with the inner image in
+# the page cache, too.
 #
 # The outer server's write-back must never wait for the inner server's write-back, nor for the
 # memory that this would free.

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: memory 1G
-# swap=on: every thread of the server is an I/O flusher, also in the background and after a change
-# of user; all memory of the server is locked except for the unused parts of stacks; all contexts
-# are created when the first client connects, and their memory is resident; the out-of-memory killer
-# spares the server. A user without that permission is refused, and so is a server that wants to
-# lock more than half of the memory, which would kill the machine. The test needs no NBD device, but
-# capabilities that a container's root doesn't have.
+# With swap=on, every thread of the server is an I/O flusher, also in the background and after a
+# change of user. All memory of the server is locked except for the unused parts of stacks. All
+# contexts are created when the first client connects, and their memory is resident. The
+# out-of-memory killer spares the server. A user without that permission is refused. So is a server
+# that would lock more than half of the memory, which would kill the machine.
+#
+# The test needs no NBD device, but capabilities that a container's root does not have.
 . "$(dirname "$0")/functions.sh"
 
 case $VM_SERVER in

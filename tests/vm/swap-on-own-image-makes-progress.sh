@@ -6,12 +6,12 @@
 #
 # A server that can be swapped out is swapped out to its own disk here, and nobody ever brings it
 # back. A server whose threads have no buffers allocated beforehand looks for memory for ever, while
-# nobody reads the requests that would free some. And a server that may not use the last reserve of
+# nobody reads the requests that would free some. A server that may not use the last reserve of
 # memory, as real-time threads may, waits for ever for a bio: the reserve of bios belongs to the
 # writes to the swap device, which wait for the server.
 #
-# The image has been written from end to end: otherwise writes allocate, and allocation may wait for
-# memory.  nbdloop warns of one that has holes.
+# The image has been written from end to end. Otherwise writes allocate, and allocation may wait for
+# memory. nbdloop warns of an image that has holes.
 #
 # The kernel of so small a machine reserves too little memory: its own messages to the server use
 # the reserve up, and the server waits for memory to answer them.  nbdloop refuses such a reserve,
@@ -67,7 +67,7 @@ mkdir "$group"
 on_exit rmdir "$group"
 [ -e "$group/memory.reclaim" ] || skip "this kernel has no memory.reclaim"
 
-# nbdloop joins the group before it has any memory, and so does every process that it starts.
+# nbdloop joins the group before it allocates memory, and so does every process that it starts.
 attach_in_group() # OPTION...
 {
 	bash -c "echo 0 >$group/cgroup.procs && exec \"\$@\"" attach nbdloop attach --show "$@" 2>"$dir/attach.log" ||

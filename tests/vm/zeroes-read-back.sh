@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # vm: qemu a kernel whose nbd driver writes zeroes (6.12)
 # Ranges of /dev/nbd0 that are zeroed (blkdiscard -z, and fallocate of a block device, which zeroes
-# or punches a hole) read back as zeroes, on the device and in the image file, and their neighbours
-# are unchanged: sectors within a block, ranges across borders, and one of more than 64 MiB, where
-# nbdkit's own method of zeroing goes wrong. Zeroes without "may be a hole" keep the image's space,
-# those with it free that space.
+# or punches a hole) read back as zeroes, on the device and in the image file. Their neighbours are
+# unchanged. The ranges are sectors within a block, ranges across borders, and one of more than 64
+# MiB, where nbdkit's own method of zeroing fails. Zeroes without "may be a hole" keep the image's
+# space; zeroes with it free that space.
 #
 # A kernel of 6.12 sends WRITE_ZEROES for that, one request for any size; one of 6.1 has no such
 # request, and sends writes. The server's counters show which requests arrived.
