@@ -25,6 +25,12 @@ makes nbdloopd 8 print-options || fail "nbdloopd(8): $(cat err)"
 grep -qx '.IP "\\fB\\-p\\fR, \\fB\\-\\-port=\\fRN" 4' nbdloopd.8 || fail "no head of --port"
 makes nbdloopd.conf 5 print-options || fail "nbdloopd.conf(5): $(cat err)"
 diff <(grep -A1 '^Listen on this TCP port' nbdloopd.8) <(grep -A1 '^Listen on this TCP port' nbdloopd.conf.5)
+# A metric is explained by its row, and by what the manual adds.
+makes nbdloopd-control 7 print-options || fail "nbdloopd-control(7): $(cat err)"
+grep -q '^Refused requests count, too' nbdloopd-control.7 || fail "a metric lacks what the manual says of it"
+grep -qx 'This is nbdloopd 1\.2\.3\.' nbdloopd.8 || fail "the manual is of no version"
+# A program that fails.
+refuses "$man/no-program nbdloopd COMMAND failed" nbdloopd 8 no-program
 
 # A row without a text, in its own list and in one that takes it from there.
 sed -i 's/^=item vsock$/=item Vsock/' nbdloopd.pod
