@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* When no more pages come, those of the last writes are still being written back. The sweeper looks
- * after them this many times, each time after twice the pause: up to 6 seconds in all. */
-#define LAST_SWEEPS 7
+ * after them this many times, each time after twice the pause: up to 100 seconds in all. */
+#define LAST_SWEEPS 11
 
 /* Seconds before a thread that could not be started is tried again. Each transfer asks for it. */
 #define START_PAUSE 1
