@@ -10,10 +10,11 @@ mkdir "$dir/examples" "$dir/here"
 "$python" "$lib/examples.py" "$lib/../../man/nbdloop-tutorial.pod" "$dir/examples" "FIRST STEPS"
 modprobe tls 2>/dev/null || true
 for example in 01 02 03 04; do
-	# Ten lines, as promised.
-	[ "$(wc -l <"$dir/examples/$example")" -eq 10 ] || fail "the part $example has not ten lines"
+	# At most ten lines, as promised.
+	[ "$(wc -l <"$dir/examples/$example")" -le 10 ] || fail "the part $example has more than ten lines"
 	(cd "$dir/here" && timeout 200 "$BASH" -eu "$dir/examples/$example") >"$dir/example.log" 2>&1 </dev/null ||
 		fail "part $example fails"
+	wait_until "nothing of the example runs" no_process
 	expect_nothing_left
 	case $example in
 	01) grep -qE '^nbdloop top - .* 1 device, ' "$dir/example.log" || fail "nbdloop top does not show the device" ;;

@@ -69,6 +69,7 @@ run_example() # SCRIPT
 		-e "s|/tmp/|$here/moved/|g" -e "s|/srv/images|$here/images|g" \
 		-e 's|^\./run nbdloopd .*|& -P ready.pid \& kill $(cat ready.pid)|' \
 		-e "s|^\./run |'$top_builddir/run' |" \
+		-e '/--run/s/qemu-system-x86_64/echo quit | & -display none -S -monitor stdio/' \
 		-e '/^qemu-system/s/$/ -display none -S -monitor stdio <<<quit/' "$1" >"$1.run"
 	# shellcheck disable=SC2016 # for the inner shell
 	(cd "$here" && timeout $((200 * time_factor)) unshare --net --mount --pid --fork --mount-proc --kill-child \

@@ -16,10 +16,8 @@ for image in disk db golden; do
 done
 qemu-img create -q -f qcow2 "$dir/here/guest.qcow2" 64M
 
-# A person who pastes is slower than this script: a server is ready before the next command. QEMU
-# runs without a window, and only until it has opened the drive.
+# QEMU runs without a window, and only until it has opened the drive.
 cat "$dir"/answers/[0-9][0-9] | sed -E \
-	-e 's|^nbdloopd (.*) &$|rm -f ready.pid; nbdloopd \1 -P ready.pid \& until [ -s ready.pid ]; do sleep 0.1; done|' \
 	-e '/^qemu-system/s/$/ -display none -S -monitor stdio <<<quit/' >"$dir/all"
 # shellcheck disable=SC2016 # for the inner shell
 (cd "$dir/here" && timeout $((200 * time_factor)) unshare --net --pid --fork --mount-proc --kill-child \
