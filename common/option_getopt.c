@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FIRST_ROW 256 /* getopt_long()'s value for the first row: larger than any letter */
@@ -62,6 +63,8 @@ static int
 set_option_error(const struct option_getopt *getopt, int c, char **argv, char **error)
 {
 	const struct option_row *row = find_row(getopt, optopt);
+	char word[NEAR_WORD_MAX + 2] = "", hint[NEAR_WORD_HINT];
+	struct near_word near = {.word = word};
 
 	if (c == ':' && row)
 		return error_set(error, -EINVAL, "--%s needs a value: --%s=%s", row->name,
@@ -69,9 +72,14 @@ set_option_error(const struct option_getopt *getopt, int c, char **argv, char **
 	if (optopt && optopt < FIRST_ROW)
 		return error_set(error, -EINVAL, "unknown option -%c; %s --help lists the options",
 				 optopt, getopt->command);
+	/* "--read_only=on": a longer word is near to none. */
+	snprintf(word, sizeof(word), "%s", argv[optind - 1] + strspn(argv[optind - 1], "-"));
+	word[strcspn(word, "=")] = '\0';
+	for (int i = 0; i < getopt->count; i++)
+		near_word_offer(&near, getopt->rows[i]->name);
 	return error_set(error, -EINVAL,
-			 "unknown or ambiguous option %s; %s --help lists the options",
-			 argv[optind - 1], getopt->command);
+			 "unknown or ambiguous option %s%s; %s --help lists the options",
+			 argv[optind - 1], near_word_hint(&near, hint), getopt->command);
 }
 
 int

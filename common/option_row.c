@@ -171,11 +171,25 @@ row_add_string(const struct option_row *row, void *config, const char *value)
 	return list[count] ? 0 : -ENOMEM;
 }
 
+const char *
+option_choice_name(const char *value)
+{
+	static const struct {
+		const char *word, *name;
+	} words[] = {{"yes", "on"}, {"true", "on"}, {"no", "off"}, {"false", "off"}};
+
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcmp(words[i].word, value) == 0)
+			return words[i].name;
+	}
+	return value;
+}
+
 static int
 row_set_choice(const struct option_row *row, void *config, const char *value, char **error)
 {
 	for (unsigned int i = 0; row->choices[i]; i++) {
-		if (strcmp(row->choices[i], value) == 0) {
+		if (strcmp(row->choices[i], option_choice_name(value)) == 0) {
 			row_set_number(row, config, i);
 			return 0;
 		}
@@ -278,6 +292,13 @@ option_find(const struct option_row *rows, const char *name)
 		if (strcmp(row->name, name) == 0)
 			return row;
 	return NULL;
+}
+
+void
+options_offer_names(const struct option_row *rows, struct near_word *near)
+{
+	for (; rows->name; rows++)
+		near_word_offer(near, rows->name);
 }
 
 bool

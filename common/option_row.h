@@ -7,6 +7,8 @@
 #ifndef COMMON_OPTION_ROW_H
 #define COMMON_OPTION_ROW_H
 
+#include "common/near_word.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +18,8 @@ enum option_type {
 	OPTION_STRING, /* field: char *, owned by the configuration; options_free() frees it */
 	OPTION_SIZE,   /* field: uint64_t, bytes; text as in common/unit.h */
 	OPTION_UINT,   /* field: unsigned int; decimal */
-	OPTION_CHOICE, /* field: unsigned int (an enum); text is one of .choices */
+	OPTION_CHOICE, /* field: unsigned int (an enum); text is one of .choices, or another
+			  word for it (option_choice_name()) */
 	OPTION_LIST,   /* field: char **, owned like a STRING; NULL, or an array of texts that ends
 			  with NULL; each option_set() adds a text */
 };
@@ -84,9 +87,18 @@ int
 option_set(const struct option_row *rows, void *config, const char *name, const char *value,
 	   char **error);
 
+/* Returns the name of a choice for which there are other words: "on" for "yes" and "true", "off"
+ * for "no" and "false". Otherwise returns `value`. */
+const char *
+option_choice_name(const char *value);
+
 /* Returns the row of that name, or NULL. */
 const struct option_row *
 option_find(const struct option_row *rows, const char *name);
+
+/* Offers all names as the one that a mistyped one was meant to be. */
+void
+options_offer_names(const struct option_row *rows, struct near_word *near);
 
 /* Returns whether its values are paths. */
 bool

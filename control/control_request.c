@@ -4,6 +4,7 @@
  */
 #include "control/control_request.h"
 
+#include "common/option_row.h"
 #include "common/unit.h"
 
 #include <errno.h>
@@ -95,14 +96,15 @@ static int
 parse_set(char *rest, struct control_request *request)
 {
 	const char *setting = next_word(&rest);
+	const char *value = request_value(setting, "direct-io=");
 
-	request->verb = CONTROL_SET;
-	if (strcmp(setting, "direct-io=on") == 0) {
-		request->direct_io = true;
-	} else if (strcmp(setting, "direct-io=off") != 0) {
+	if (!value)
 		return parse_texts(setting, rest, request);
-	}
-	return parse_export(rest, request);
+	value = option_choice_name(value);
+	request->verb = CONTROL_SET;
+	request->direct_io = strcmp(value, "on") == 0;
+	return request->direct_io || strcmp(value, "off") == 0 ? parse_export(rest, request)
+							       : -EINVAL;
 }
 
 /* A number of seconds from 1 on. */

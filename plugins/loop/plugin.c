@@ -160,6 +160,8 @@ loop_config(const char *key, const char *value)
 	const struct option_row *row = option_find(loop_option_rows(), key);
 	char *CLEANUP_FREE path = NULL;
 	char *CLEANUP_FREE error = NULL;
+	struct near_word near = {.word = key};
+	char hint[NEAR_WORD_HINT];
 	int r;
 
 	/* Of `nbdkit loop *.img', the last one alone would be served. */
@@ -179,8 +181,10 @@ loop_config(const char *key, const char *value)
 	r = option_set(loop_option_rows(), &config, key, value, &error);
 	if (r == 0)
 		return 0;
+	options_offer_names(loop_option_rows(), &near);
 	if (r == -ENOENT)
-		nbdkit_error("unknown parameter '%s'; nbdkit loop --help lists them", key);
+		nbdkit_error("unknown parameter '%s'%s; nbdkit loop --help lists them", key,
+			     near_word_hint(&near, hint));
 	else
 		nbdkit_error("%s", error ? error : "out of memory");
 	return -1;

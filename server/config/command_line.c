@@ -154,7 +154,8 @@ next_part(char **rest)
 static int
 set_part(struct export_config *export, char *part, char **error)
 {
-	char *equals = strchr(part, '=');
+	struct near_word near = {.word = part};
+	char *equals = strchr(part, '='), hint[NEAR_WORD_HINT];
 	int r;
 
 	if (!equals)
@@ -164,12 +165,11 @@ set_part(struct export_config *export, char *part, char **error)
 			part);
 	*equals = '\0';
 	r = option_set(export_option_rows(), export, part, equals + 1, error);
-	if (r == -ENOENT)
-		return error_set(
-			error, -EINVAL,
-			"unknown option %s; if it belongs to the path, write its comma twice",
-			part);
-	return r;
+	if (r != -ENOENT)
+		return r;
+	options_offer_names(export_option_rows(), &near);
+	return error_set(error, -EINVAL, "unknown option %s%s%s", part, near_word_hint(&near, hint),
+			 near.found ? "" : "; if it belongs to the path, write its comma twice");
 }
 
 static int

@@ -168,10 +168,12 @@ check_repeated(const struct config_file *file, const struct config_line *line,
 }
 
 static int
-config_explain_failure(const struct config_file *file, const struct config_line *line, int r,
-		       char **error)
+config_explain_failure(const struct config_file *file, const struct config_line *line,
+		       const struct export_config *export, int r, char **error)
 {
 	char *CLEANUP_FREE sentence = steal_pointer(error);
+	struct near_word near = {.word = line->name};
+	char hint[NEAR_WORD_HINT];
 
 	if (r == -ENOENT && strcmp(line->name, "file") == 0)
 		return error_set(error, -EINVAL, "%s:%u: file belongs in a section [export NAME]",
@@ -179,10 +181,14 @@ config_explain_failure(const struct config_file *file, const struct config_line 
 	if (r == -ENOENT && config_find(line->name))
 		return error_set(error, -EINVAL, "%s:%u: %s belongs in the section [server]",
 				 file->path, line->number, line->name);
-	if (r == -ENOENT)
+	if (r == -ENOENT) {
+		options_offer_names(export ? export_option_rows() : export_default_rows(), &near);
+		if (!export)
+			options_offer_names(server_option_rows, &near);
 		return error_set(error, -EINVAL,
-				 "%s:%u: unknown option %s; nbdloopd.conf(5) lists the options",
-				 file->path, line->number, line->name);
+				 "%s:%u: unknown option %s%s; nbdloopd.conf(5) lists the options",
+				 file->path, line->number, line->name, near_word_hint(&near, hint));
+	}
 	if (sentence)
 		return error_set(error, -EINVAL, "%s:%u: %s", file->path, line->number, sentence);
 	return r;
@@ -201,7 +207,7 @@ apply_line(const struct config_file *file, const struct config_line *line,
 		return r;
 	r = export ? option_set(export_option_rows(), export, line->name, line->value, error)
 		   : config_set(config, line->name, line->value, error);
-	return r < 0 ? config_explain_failure(file, line, r, error) : 0;
+	return r < 0 ? config_explain_failure(file, line, export, r, error) : 0;
 }
 
 int

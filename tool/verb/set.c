@@ -7,6 +7,7 @@
 #include "tool/verb/verb.h"
 
 #include "common/log.h"
+#include "common/option_row.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -138,7 +139,7 @@ set_limit(const struct our_device *ours, const char *name, const char *wanted, G
 static bool
 set_check_options(const struct set_options *options, GError **error)
 {
-	const char *direct_io = options->direct_io;
+	const char *direct_io = options->direct_io ? option_choice_name(options->direct_io) : NULL;
 
 	if (!direct_io && !options->iops_limit && !options->bandwidth_limit)
 		return failure(error, EINVAL, "a setting is missing: nbdloop set %s", SYNOPSIS);
@@ -155,7 +156,8 @@ run_set(const struct verb_call *call, GError **error)
 	if (!set_check_options(options, error) ||
 	    !our_device_find_served(&ours, call->operands[0], error))
 		return false;
-	if (options->direct_io && !set_direct_io(&ours, options->direct_io, error))
+	if (options->direct_io &&
+	    !set_direct_io(&ours, option_choice_name(options->direct_io), error))
 		return false;
 	if (options->iops_limit && !set_limit(&ours, "iops-limit", options->iops_limit, error))
 		return false;

@@ -62,6 +62,11 @@ START_TEST(set_tells_on_from_off)
 	ck_assert_int_eq(request.verb, CONTROL_SET);
 	ck_assert(!request.direct_io);
 	ck_assert_ptr_null(request.export_name);
+	assert_parses("set direct-io=yes");
+	ck_assert(request.direct_io);
+	assert_parses("set direct-io=false export=a");
+	ck_assert(!request.direct_io);
+	ck_assert_str_eq(request.export_name, "a");
 }
 END_TEST
 

@@ -114,6 +114,10 @@ START_TEST(options_may_stand_behind_the_image_and_be_short)
 	ck_assert_uint_eq(config.port, 10810);
 	ck_assert_uint_eq(config.swap, TRISTATE_ON);
 	forget(true);
+	assert_configured("--read-only=yes", "--list=false", "a.img");
+	ck_assert_uint_eq(nth_export(0)->read_only, TRISTATE_ON);
+	ck_assert_uint_eq(config.list, TRISTATE_OFF);
+	forget(true);
 	assert_configured("--read-only=off", "--", "-strange.img");
 	ck_assert_uint_eq(nth_export(0)->read_only, TRISTATE_OFF);
 	ck_assert_str_eq(nth_export(0)->file, "-strange.img");
@@ -152,7 +156,11 @@ START_TEST(wrong_command_lines_are_explained)
 	assert_refused("--run and --fork exclude each other", "--run=true", "--fork", "a");
 	assert_refused("--run needs a value", "a", "--run");
 	assert_refused("\"b\" is not OPTION=VALUE", "--export", "a=x,b");
-	assert_refused("unknown option b", "--export", "a=x,b=1");
+	assert_refused("unknown option b; if it", "--export", "a=x,b=1");
+	assert_refused("unknown option readonly; did you mean read-only?", "--export",
+		       "a=x,readonly=on");
+	assert_refused("option --read_only=on; did you mean read-only?", "--read_only=on", "a");
+	assert_refused("option --thread-s; did you mean threads?", "--thread-s", "a");
 	assert_refused("unknown option threads", "--export", "a=x,threads=1");
 	assert_refused("depth=x: must be", "--export", "a=x,depth=x");
 	assert_refused("has no image", "--export", "a=");
@@ -334,6 +342,10 @@ static const struct {
 	{"[server]\nfile = a\n", ":2: file belongs in a section [export NAME]"},
 	{"[server]\n= 2\n", ":2: unknown option "},
 	{"[server]\nconfig = x\n", ":2: unknown option config"},
+	{"[server]\nthread = 2\n", ":2: unknown option thread; did you mean threads?"},
+	{"[server]\ndirectio = on\n", ":2: unknown option directio; did you mean direct-io?"},
+	{"[export a]\nfiel = a\n", ":2: unknown option fiel; did you mean file?"},
+	{"[export a]\nfile = a\nread-only = maybe\n", ":3: read-only=maybe: must be one of"},
 	{"[export a]\nfile = a\nunix = x\n", ":3: unix belongs in the section [server]"},
 	{"[export a]\nfile = a\nfile = b\n", ":3: file is already set in line 2"},
 	{"[export a]\nfile = a\n[export  a]\nfile = b\n", ":3: there are two exports named \"a\""},
