@@ -86,14 +86,14 @@ conn_run_begin_requests(struct conn *conn)
 }
 
 static void
-conn_run_receive(struct conn *conn);
+conn_run_pump(struct conn *conn);
 
 /* TLS has begun. */
 static void
 conn_run_secured(struct conn *conn)
 {
 	negotiation_secured(conn);
-	conn_run_receive(conn);
+	conn_run_pump(conn);
 }
 
 static void
@@ -118,7 +118,7 @@ conn_run_looked(struct conn *conn)
 {
 	conn_mark_dirty(conn);
 	conn_run_negotiate(conn, negotiation_feed(conn));
-	conn_run_receive(conn);
+	conn_run_pump(conn);
 }
 
 /* Logs how a connection's bytes have ended: 0 or -errno. A client that closes its connection needs
@@ -173,7 +173,7 @@ conn_run_take(struct conn *conn, size_t length)
 
 /* Takes what the transport has at once, as TLS may, and receives more. */
 static void
-conn_run_receive(struct conn *conn)
+conn_run_pump(struct conn *conn)
 {
 	while (!transport_receives(&conn->transport) && !conn_is_closing(conn) && !conn->paused &&
 	       !(conn->negotiation && negotiation_waits(conn))) {
@@ -193,23 +193,23 @@ conn_run_receive(struct conn *conn)
 }
 
 static void
-conn_run_received(struct transport *transport, int result)
+conn_run_on_input(struct transport *transport, int result)
 {
 	struct conn *conn = container_of(transport, struct conn, transport);
 
 	conn_mark_dirty(conn);
-	if (result <= 0 && result != -EINPROGRESS && result != -EINTR && result != -EAGAIN)
+	if (result <= 0 && result != TRANSPORT_ENCRYPTED && result != -EINTR && result != -EAGAIN)
 		conn_run_end_input(conn, result);
 	if (conn->life == CONN_LINGERS)
 		return;
-	if (!conn->negotiation && (result > 0 || result == -EINPROGRESS))
+	if (!conn->negotiation && (result > 0 || result == TRANSPORT_ENCRYPTED))
 		peer_note_bytes(conn, transport->drained);
 	if (result > 0) {
 		if (transport->drained)
 			conn->paused_since = 0;
 		conn_run_take(conn, (size_t)result);
 	}
-	conn_run_receive(conn);
+	conn_run_pump(conn);
 }
 
 /* While a request waited, its client may have given up and repeated it over another connection: it
@@ -227,7 +227,7 @@ conn_run_resume(struct conn *conn)
 		return;
 	}
 	dispatch_run(conn);
-	conn_run_receive(conn);
+	conn_run_pump(conn);
 }
 
 /* ---- what is sent */
@@ -247,7 +247,7 @@ conn_run_fail_output(struct conn *conn, int result)
 }
 
 static void
-conn_run_sent(struct transport *transport, int result)
+conn_run_on_sent(struct transport *transport, int result)
 {
 	struct conn *conn = container_of(transport, struct conn, transport);
 
@@ -256,7 +256,7 @@ conn_run_sent(struct transport *transport, int result)
 		conn_run_fail_output(conn, result);
 	if (conn->negotiation) {
 		conn_run_negotiate(conn, negotiation_sent(conn));
-		conn_run_receive(conn);
+		conn_run_pump(conn);
 		return;
 	}
 	conn->replies.waits = false;
@@ -280,8 +280,8 @@ conn_run_new(int fd, struct identity *identity)
 		return NULL;
 	}
 	transport_init(&conn->transport, fd);
-	conn->transport.received = conn_run_received;
-	conn->transport.sent = conn_run_sent;
+	conn->transport.received = conn_run_on_input;
+	conn->transport.sent = conn_run_on_sent;
 	conn->throttle.room = CONN_REQUESTS;
 	conn->queue.id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 	request_list_init(&conn->queue.hungry);
@@ -318,9 +318,9 @@ conn_run_drain(struct conn *conn)
 		conn_close(conn);
 }
 
-/* Closing a TCP socket that has unread bytes, or still receives some, resets the connection, and
- * the last replies would be lost. So only the sending side is closed first, and input is discarded
- * until the client has closed its side. False: lingering is not necessary, or no longer. */
+/* Returns whether the connection lingers. Closing a TCP socket that has unread bytes, or still
+ * receives some, resets the connection, and the last replies would be lost. So only the sending
+ * side is closed first, and input is discarded until the client has closed its side. */
 static bool
 conn_run_linger(struct conn *conn)
 {
@@ -344,29 +344,28 @@ conn_run_linger(struct conn *conn)
 	return true;
 }
 
-/* Nothing is taken any more: frees the connection when nothing is under way. */
+/*
+ * Takes the next step to the end of a connection that takes no more requests, each time it is
+ * settled: drops what has come only in part, waits for what is under way, lingers, ends a receive
+ * that is under way, and frees the connection.
+ */
 static __attribute__((noinline)) void
 conn_run_end(struct conn *conn)
 {
 	struct transport *transport = &conn->transport;
-	struct request *cut;
 
-	/* A request that was received only in part ends here. One that is in flight in the image
-	 * does not: its write must not happen after the client has seen the connection close. */
-	if (!transport_receives(transport)) {
-		cut = steal_pointer(&conn->intake.filling);
-		if (cut) {
-			buffers_not_filled(&cut->buffer);
-			request_finish(cut);
-		}
+	if (conn->intake.filling && !transport_receives(transport)) {
+		struct request *cut = steal_pointer(&conn->intake.filling);
+
+		buffers_not_filled(&cut->buffer);
+		request_finish(cut);
 	}
 	if (conn->intake.refused)
 		request_finish(steal_pointer(&conn->intake.refused));
-	/* If it became dirty here, it is settled again. */
+	/* The write of a request in flight must not happen after the client has seen the connection
+	 * close. If the connection became dirty here, it is settled again. */
 	if (conn->dirty || conn->queue.in_flight > 0 || transport_sends(transport) ||
-	    tls_transport_is_working(conn))
-		return;
-	if (conn_run_linger(conn))
+	    tls_transport_is_working(conn) || conn_run_linger(conn))
 		return;
 	if (transport_receives(transport)) {
 		transport_say_end(transport);

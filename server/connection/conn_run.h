@@ -4,8 +4,8 @@
  * replies of a batch together. Only its worker's thread calls these functions, but for
  * conn_run_new().
  *
- *     conn_run_received() -> intake -> negotiation, or dispatch -> image -> outbox
- *     conn_run_settle() -> outbox -> conn_run_sent(); goes on with what had to wait; ends
+ *     conn_run_on_input() -> intake -> negotiation, or dispatch -> image -> outbox
+ *     conn_run_settle() -> outbox -> conn_run_on_sent(); goes on with what had to wait; ends
  */
 #ifndef SERVER_CONNECTION_CONN_RUN_H
 #define SERVER_CONNECTION_CONN_RUN_H

@@ -20,30 +20,42 @@
  * client's patience, but so long that a client that keeps sending is seldom checked. */
 #define ABSENCE_MAX UINT64_C(100000000) /* ns */
 
+/*
+ * A client that has closed its connection, or sends no more (POLLRDHUP), is
+ *
+ *     THERE     if its last request is a disconnect request, and it still takes replies
+ *     LEFT      if it takes none either; or if TLS hides its last request
+ *     GAVE_UP   if its last request is another one
+ *
+ * The changes of a client that has LEFT are carried out unless others have changed the image since.
+ */
+enum presence {
+	THERE,
+	LEFT,
+	GAVE_UP,
+};
+
 static bool
 peer_is_encrypted(const struct conn *conn)
 {
 	return conn->transport.tls || conn->transport.kernel_tls;
 }
 
-/* Returns whether the last request that it sent, in the input or still in the socket, is a
- * disconnect request: then the requests before must be carried out, as specified. */
+/* Returns whether the last request that has come, in the input or in the socket, is a disconnect
+ * request: then the NBD specification has the server carry out those before. */
 static bool
 peer_last_is_disc(const struct conn *conn)
 {
 	size_t size = nbd_request_size(&conn->queue.session), length = intake_length(&conn->intake);
 	uint8_t *CLEANUP_FREE bytes = NULL;
 	struct nbd_request last;
-	int unread;
+	int unread = 0;
 	ssize_t n;
 
 	/* A receive whose completion was not called yet. */
 	if (!conn->intake.filling && !conn->transport.tls)
 		length += transport_pending(&conn->transport);
-	/* Under TLS, bytes that were not received can't be looked at: see peer_may_be_disc(). */
-	if (peer_is_encrypted(conn))
-		unread = 0;
-	else if (ioctl(conn->transport.fd, FIONREAD, &unread) < 0)
+	if (!peer_is_encrypted(conn) && ioctl(conn->transport.fd, FIONREAD, &unread) < 0)
 		return false;
 	bytes = malloc(length + (size_t)unread + 1);
 	if (!bytes)
@@ -59,43 +71,27 @@ peer_last_is_disc(const struct conn *conn)
 	       last.type == NBD_CMD_DISC;
 }
 
-enum presence {
-	THERE,
-	LEFT, /* it has closed the connection, after a disconnect request that was received */
-	GAVE_UP,
-};
-
-/* Returns whether bytes have come that are encrypted: the last of them may be a disconnect request.
- */
-static bool
-peer_may_be_disc(const struct conn *conn)
-{
-	const struct tls_transport *tls = conn->transport.tls;
-
-	return peer_is_encrypted(conn) &&
-	       (peer_sent_more(conn) || (tls && tls_transport_has_input(tls)) ||
-		transport_pending(&conn->transport) > 0);
-}
-
 static enum presence
 peer_presence(struct conn *conn)
 {
+	const struct tls_transport *tls = conn->transport.tls;
 	struct pollfd polled = {.fd = conn->transport.fd, .events = POLLRDHUP};
 
 	if (poll(&polled, 1, 0) <= 0)
 		return THERE;
-	/* It sends no more, but may wait for replies. Its last request stays the last, so one
-	 * search in the unread bytes that finds it is enough. */
+	/* The last request stays the last, so one search that finds it is enough. */
 	if (!conn->presence.said_disc)
 		conn->presence.said_disc = peer_last_is_disc(conn);
-	/* If that is not known, its changes are carried out only if no other connection has changed
-	 * the image since. */
-	if (!conn->presence.said_disc)
-		return peer_may_be_disc(conn) ? LEFT : GAVE_UP;
-	return polled.revents & (POLLHUP | POLLERR) ? LEFT : THERE;
+	if (conn->presence.said_disc)
+		return polled.revents & (POLLHUP | POLLERR) ? LEFT : THERE;
+	if (peer_is_encrypted(conn) &&
+	    (peer_sent_more(conn) || (tls && tls_transport_has_input(tls)) ||
+	     transport_pending(&conn->transport) > 0))
+		return LEFT;
+	return GAVE_UP;
 }
 
-/* Changes of the image by other connections. */
+/* Returns how many changes of the image other connections have begun. */
 static uint64_t
 peer_others_changes(const struct conn *conn)
 {
@@ -103,7 +99,8 @@ peer_others_changes(const struct conn *conn)
 	       conn->presence.changes;
 }
 
-/* No other connection has changed the image since: nothing newer can be overwritten. */
+/* Returns whether no other connection has changed the image since the client was last known to be
+ * there: nothing newer can be overwritten. */
 static bool
 peer_is_alone(const struct conn *conn)
 {
@@ -131,8 +128,7 @@ peer_may_change(struct conn *conn)
 
 	if (now - conn->presence.seen <= ABSENCE_MAX)
 		return true;
-	/* Read before the check, so that changes of others after it are not taken for older ones.
-	 */
+	/* First, so that changes of others after the check do not count as older ones. */
 	others = peer_others_changes(conn);
 	switch (peer_presence(conn)) {
 	case THERE:

@@ -270,7 +270,7 @@ static void
 tls_transport_shake(struct conn *conn);
 
 static void
-tls_transport_received(struct completion *completion, int result)
+tls_transport_on_input(struct completion *completion, int result)
 {
 	struct transport *transport =
 		container_of(completion, struct transport, recv_op.completion);
@@ -288,7 +288,7 @@ tls_transport_received(struct completion *completion, int result)
 	if (tls->shaking)
 		tls_transport_shake(tls_transport_conn(transport));
 	else
-		transport->received(transport, -EINPROGRESS);
+		transport->received(transport, TRANSPORT_ENCRYPTED);
 }
 
 /* ---- sending */
@@ -367,7 +367,7 @@ static void
 tls_transport_shaken(struct conn *conn);
 
 static void
-tls_transport_sent(struct completion *completion, int result)
+tls_transport_on_sent(struct completion *completion, int result)
 {
 	struct transport *transport =
 		container_of(completion, struct transport, send_op.completion);
@@ -544,7 +544,7 @@ tls_transport_begin(struct conn *conn, void (*secured)(struct conn *conn))
 	tls->secured = secured;
 	conn->transport.tls = tls;
 	conn->transport.way = &way;
-	conn->transport.recv_op.completion.done = tls_transport_received;
-	conn->transport.send_op.completion.done = tls_transport_sent;
+	conn->transport.recv_op.completion.done = tls_transport_on_input;
+	conn->transport.send_op.completion.done = tls_transport_on_sent;
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 static void
-transport_plain_received(struct completion *completion, int result)
+transport_plain_on_input(struct completion *completion, int result)
 {
 	struct transport *transport =
 		container_of(completion, struct transport, recv_op.completion);
@@ -21,7 +21,7 @@ transport_plain_received(struct completion *completion, int result)
 }
 
 static void
-transport_plain_sent(struct completion *completion, int result)
+transport_plain_on_sent(struct completion *completion, int result)
 {
 	struct transport *transport =
 		container_of(completion, struct transport, send_op.completion);
@@ -67,8 +67,8 @@ transport_be_plain(struct transport *transport)
 	};
 
 	transport->way = &plain;
-	transport->recv_op.completion.done = transport_plain_received;
-	transport->send_op.completion.done = transport_plain_sent;
+	transport->recv_op.completion.done = transport_plain_on_input;
+	transport->send_op.completion.done = transport_plain_on_sent;
 }
 
 void

@@ -11,12 +11,16 @@
 
 #include "server/loop/loop.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+
+/* A result of received() that is no -errno: transport_receive() can decrypt bytes now. */
+#define TRANSPORT_ENCRYPTED INT_MIN
 
 struct tls_transport;
 struct transport;
@@ -44,9 +48,8 @@ struct transport {
 	uint64_t bytes_in, bytes_out; /* through the socket, in completed operations */
 	uint64_t key_bytes; /* the most that the kernel may encrypt in one direction; 0: no limit */
 
-	/* The owner's. Received: the bytes that came; 0: the client has closed its end; or -errno,
-	 * also -EINTR and -EAGAIN, and -EINPROGRESS for bytes that transport_receive() decrypts.
-	 * Sent: 0 or -errno. */
+	/* The owner's. Received: the bytes that came; 0: the client has closed its end; -errno,
+	 * also -EINTR and -EAGAIN; or TRANSPORT_ENCRYPTED. Sent: 0 or -errno. */
 	void (*received)(struct transport *transport, int result);
 	void (*sent)(struct transport *transport, int result);
 };
