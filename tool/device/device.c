@@ -227,14 +227,6 @@ compare_devices(gconstpointer a, gconstpointer b)
 	return (*one)->index < (*other)->index ? -1 : (*one)->index > (*other)->index;
 }
 
-static bool
-device_is_attached_now(const char *name)
-{
-	g_autofree char *pid = device_read_text(name, "pid", NULL);
-
-	return pid != NULL;
-}
-
 static GPtrArray *
 find_attached(struct device *(*read)(const char *name, GError **error), GError **error)
 {
@@ -247,11 +239,14 @@ find_attached(struct device *(*read)(const char *name, GError **error), GError *
 		return NULL;
 	while ((name = g_dir_read_name(entries)) != NULL) {
 		GError *reason = NULL;
+		g_autofree char *pid = NULL;
 		struct device *device;
 		unsigned int index;
 
+		if (parse_index(name, &index))
+			pid = device_read_text(name, "pid", NULL);
 		/* Of the many that are not attached, no more is read. */
-		if (!parse_index(name, &index) || !device_is_attached_now(name))
+		if (!pid)
 			continue;
 		device = read(name, &reason);
 		if (device && device->pid != 0) {

@@ -66,19 +66,13 @@ device_node_open(const char *name, int flags, GError **error)
 	return fd;
 }
 
-/* ext_range: the number of minor numbers that the kernel reserves for the device. */
-static bool
-can_have_partitions(const char *name)
-{
-	g_autofree char *text = system_file_read("/sys/block/%s/ext_range", name);
-
-	return !text || g_ascii_strtoull(text, NULL, 10) > 1;
-}
-
 static bool
 scan_partitions(int fd, const char *name, GError **error)
 {
-	if (!can_have_partitions(name))
+	/* The number of minor numbers that the kernel reserves for the device. */
+	g_autofree char *range = system_file_read("/sys/block/%s/ext_range", name);
+
+	if (range && g_ascii_strtoull(range, NULL, 10) <= 1)
 		return failure(
 			error, ENOTSUP,
 			"the nbd driver was loaded so that its devices have no partitions (max_part=0): "

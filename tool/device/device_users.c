@@ -135,14 +135,6 @@ part_opened_as(const struct device *device, const char *link)
 	return device_part_numbered(device, makedev(stx.stx_rdev_major, stx.stx_rdev_minor));
 }
 
-/* A file that has no path, and so is no device. */
-static bool
-is_nameless(const char *target)
-{
-	return g_str_has_prefix(target, "socket:[") || g_str_has_prefix(target, "pipe:[") ||
-	       g_str_has_prefix(target, "anon_inode:");
-}
-
 /* Which part of the device a process has open, or NULL. */
 static const char *
 part_opened_by(const struct device *device, const char *process)
@@ -156,21 +148,13 @@ part_opened_by(const struct device *device, const char *process)
 		g_autofree char *target = g_file_read_link(link, NULL);
 
 		part = target ? device_part_at(device, target) : NULL;
-		if (!part && !(target && is_nameless(target)))
+		/* A file that has no path is no device. */
+		if (!part && !(target && (g_str_has_prefix(target, "socket:[") ||
+					  g_str_has_prefix(target, "pipe:[") ||
+					  g_str_has_prefix(target, "anon_inode:"))))
 			part = part_opened_as(device, link);
 	}
 	return part;
-}
-
-/* A thread of the kernel, which has no files, has no program, either: one call instead of five for
- * each of hundreds. */
-static bool
-has_program(const char *process)
-{
-	g_autofree char *path = system_file_path("/proc/%s/exe", process);
-	char target[8];
-
-	return readlink(path, target, sizeof(target)) >= 0 || errno != ENOENT;
 }
 
 static char *
@@ -184,9 +168,13 @@ process_name(const char *process)
 static void
 look_at_process(struct search *search, const char *process, pid_t pid)
 {
+	g_autofree char *program = system_file_path("/proc/%s/exe", process);
+	char target[8];
 	const char *part;
 
-	if (!has_program(process))
+	/* A thread of the kernel, which has no files, has no program, either: one call instead of
+	 * five for each of hundreds. */
+	if (readlink(program, target, sizeof(target)) < 0 && errno == ENOENT)
 		return;
 	if (search->namespaces)
 		look_at_namespace(search, process);

@@ -159,29 +159,23 @@ image_file_served(const char *path, const struct image_identity *image, pid_t pi
 
 /* ---- the image of a server */
 
-/* -1: it tells none.  See server_link_ask() for strings. */
-static ino_t
-inode_of_export(json_t *export)
-{
-	json_t *inode = json_object_get(export, "inode");
-
-	if (json_is_string(inode))
-		return (ino_t)g_ascii_strtoull(json_string_value(inode), NULL, 10);
-	return inode ? (ino_t)json_integer_value(inode) : (ino_t)-1;
-}
-
 static struct image_identity
 identity_of_export(json_t *export)
 {
 	const char *device = json_string_value(json_object_get(export, "device"));
+	json_t *inode = json_object_get(export, "inode");
+	struct image_identity image = {.inode = (ino_t)json_integer_value(inode)};
 	unsigned int numbers[2];
 
 	if (!device || sscanf(device, "%u:%u", &numbers[0], &numbers[1]) != 2)
 		return (struct image_identity){.device = 0};
-	return (struct image_identity){
-		.device = makedev(numbers[0], numbers[1]),
-		.inode = inode_of_export(export),
-	};
+	image.device = makedev(numbers[0], numbers[1]);
+	/* See server_link_ask() for strings. */
+	if (json_is_string(inode))
+		image.inode = (ino_t)g_ascii_strtoull(json_string_value(inode), NULL, 10);
+	else if (!inode)
+		image.inode = (ino_t)-1;
+	return image;
 }
 
 char *

@@ -160,19 +160,16 @@ put_sockets(struct netlink_request *request, const int *sockets, unsigned int co
 	netlink_unnest(request, list);
 }
 
-/* Sends a request to which the kernel answers nothing but yes or no.  Returns 0 or an errno. */
-static int
-driver_order(struct nbd_driver *driver, struct netlink_request *request)
-{
-	return netlink_ask(&driver->netlink, request, NBD_ATTR_UNSPEC, NULL, 0);
-}
-
+/* Sends a request to which the kernel answers nothing but yes or no.  `what` it is, for the error,
+ * which names the device. */
 static bool
-backend_is_shown(unsigned int index)
+driver_order(struct nbd_driver *driver, struct netlink_request *request, const char *what,
+	     unsigned int index, GError **error)
 {
-	g_autofree char *path = g_strdup_printf("/sys/block/nbd%u/backend", index);
+	const int err = netlink_ask(&driver->netlink, request, NBD_ATTR_UNSPEC, NULL, 0);
 
-	return access(path, F_OK) == 0;
+	return !err ||
+	       failure_errno(error, err, "the kernel refuses to %s /dev/nbd%u", what, index);
 }
 
 static void
@@ -196,6 +193,7 @@ bool
 nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment *attachment,
 		   unsigned int *index, GError **error)
 {
+	g_autofree char *shown = NULL;
 	struct netlink_request request;
 	uint32_t given = UINT32_MAX;
 	int err;
@@ -212,7 +210,8 @@ nbd_driver_connect(struct nbd_driver *driver, const struct nbd_driver_attachment
 		return failure(error, err ? err : EPROTO, "the kernel's nbd driver refuses: %s",
 			       g_strerror(err ? err : EPROTO));
 	*index = given;
-	if (backend_is_shown(*index))
+	shown = g_strdup_printf("/sys/block/nbd%u/backend", *index);
+	if (access(shown, F_OK) == 0)
 		return true;
 	nbd_driver_disconnect(driver, *index, NULL);
 	return failure(
@@ -225,14 +224,10 @@ bool
 nbd_driver_disconnect(struct nbd_driver *driver, unsigned int index, GError **error)
 {
 	struct netlink_request request;
-	int err;
 
 	driver_begin(driver, &request, NBD_CMD_DISCONNECT);
 	put_u32(&request, NBD_ATTR_INDEX, index);
-	err = driver_order(driver, &request);
-	if (err)
-		return failure_errno(error, err, "the kernel refuses to detach /dev/nbd%u", index);
-	return true;
+	return driver_order(driver, &request, "detach", index, error);
 }
 
 bool
@@ -240,7 +235,6 @@ nbd_driver_change(struct nbd_driver *driver, unsigned int index,
 		  const struct nbd_driver_change *change, GError **error)
 {
 	struct netlink_request request;
-	int err;
 
 	driver_begin(driver, &request, NBD_CMD_RECONFIGURE);
 	put_u32(&request, NBD_ATTR_INDEX, index);
@@ -253,10 +247,7 @@ nbd_driver_change(struct nbd_driver *driver, unsigned int index,
 		put_u64(&request, NBD_ATTR_CLIENT_FLAGS, NBD_CFLAG_DISCONNECT_ON_CLOSE);
 	if (change->socket)
 		put_sockets(&request, change->socket, 1);
-	err = driver_order(driver, &request);
-	if (err)
-		return failure_errno(error, err, "the kernel refuses to change /dev/nbd%u", index);
-	return true;
+	return driver_order(driver, &request, "change", index, error);
 }
 
 bool

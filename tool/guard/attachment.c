@@ -74,17 +74,6 @@ attachment_is_there(const struct attachment *attachment)
 
 /* ---- its request queue, with settings that suit a disk served by a program */
 
-/* Whether the setting has that value already; of several names, the chosen one stands in brackets:
- * "[none] mq-deadline". */
-static bool
-has_setting(const char *path, const char *value)
-{
-	g_autofree char *chosen = g_strdup_printf("[%s]", value);
-	g_autofree char *text = system_file_read_path(path);
-
-	return text && (g_str_equal(text, value) || strstr(text, chosen));
-}
-
 /*
  * Since Linux 6.12 each write waits until the queue is empty, which takes tens of milliseconds
  * even if it is, and the name of a scheduler has modprobe run: a value that is there already is
@@ -94,9 +83,11 @@ static bool
 write_setting(const char *name, const char *setting, const char *value)
 {
 	g_autofree char *path = g_build_filename("/sys/block", name, "queue", setting, NULL);
+	g_autofree char *text = system_file_read_path(path);
+	g_autofree char *chosen = g_strdup_printf("[%s]", value); /* "[none] mq-deadline" */
 	int CLEANUP_CLOSE fd = -1;
 
-	if (has_setting(path, value))
+	if (text && (g_str_equal(text, value) || strstr(text, chosen)))
 		return true;
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd >= 0 && write(fd, value, strlen(value)) == (ssize_t)strlen(value))
@@ -104,18 +95,6 @@ write_setting(const char *name, const char *setting, const char *value)
 	log_warning("%s can't be set to %s: %s; the device works, but may be slower", path, value,
 		    g_strerror(errno));
 	return false;
-}
-
-/* Sets no scheduler, since the disk of the image has one, and the request size that the server
- * handles best; with `swap`, at most one piece of the server's, so that each request needs little
- * memory. */
-static void
-tune_queue(const char *name, bool swap)
-{
-	/* One warning is enough where /sys is read-only (a container). */
-	if (write_setting(name, "scheduler", "none"))
-		write_setting(name, "max_sectors_kb",
-			      swap ? LARGEST_SWAP_REQUEST_KIB : LARGEST_REQUEST_KIB);
 }
 
 /*
@@ -161,9 +140,8 @@ change_timeout(const struct attachment *attachment, unsigned int milliseconds)
 
 /* The reason why a device that was named is busy: it is attached, or only open. */
 static bool
-explain_busy(unsigned int index, GError **error)
+explain_busy(const char *name, GError **error)
 {
-	g_autofree char *name = g_strdup_printf("nbd%u", index);
 	struct device *DEVICE_CLEANUP device = device_read(name, NULL);
 	g_autofree char *users = device ? device_users(device) : NULL;
 
@@ -171,15 +149,6 @@ explain_busy(unsigned int index, GError **error)
 		return device_explain_attached(device, error);
 	return failure(error, EBUSY, "/dev/%s is in use: %s", name,
 		       users ? users : "another program has it open");
-}
-
-static bool
-is_attached(int index)
-{
-	g_autofree char *name = g_strdup_printf("nbd%d", index);
-	g_autofree char *pid = index != NBD_DRIVER_ANY ? attached_pid(name) : NULL;
-
-	return pid != NULL;
 }
 
 /* Another program, such as udev, may have the device open for a moment. */
@@ -192,9 +161,13 @@ connect_device(struct attachment *attachment, const struct nbd_driver_attachment
 
 		if (nbd_driver_connect(attachment->driver, wanted, &attachment->index, &why))
 			return true;
-		if (failure_is(why, EBUSY) && wanted->index != NBD_DRIVER_ANY &&
-		    (i == BUSY_TRIES || is_attached(wanted->index)))
-			return explain_busy((unsigned int)wanted->index, error);
+		if (failure_is(why, EBUSY) && wanted->index != NBD_DRIVER_ANY) {
+			g_autofree char *name = g_strdup_printf("nbd%d", wanted->index);
+			g_autofree char *pid = attached_pid(name);
+
+			if (pid || i == BUSY_TRIES)
+				return explain_busy(name, error);
+		}
 		/* EINVAL: the device is just being detached, or the request is wrong. */
 		if ((!failure_is(why, EBUSY) || i == BUSY_TRIES) &&
 		    (!failure_is(why, EINVAL) || i == INVALID_TRIES))
@@ -271,7 +244,13 @@ attachment_settle(const struct attachment *attachment, GError **error)
 {
 	uint64_t size = 0;
 
-	tune_queue(attachment->name, attachment->plan->swap);
+	/* No scheduler, since the disk of the image has one, and the request size that the server
+	 * handles best; for swap space, at most one piece of the server's, so that each request
+	 * needs little memory.  One warning is enough where /sys is read-only (a container). */
+	if (write_setting(attachment->name, "scheduler", "none"))
+		write_setting(attachment->name, "max_sectors_kb",
+			      attachment->plan->swap ? LARGEST_SWAP_REQUEST_KIB
+						     : LARGEST_REQUEST_KIB);
 	if (attachment->plan->timeout == 0)
 		set_timeout(attachment->name, TIMEOUT_MS);
 	if (!device_node_settle(attachment->name, attachment->plan->partscan, &size, error))

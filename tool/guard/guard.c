@@ -29,16 +29,6 @@ enum {
 
 /* ---- the one message of a new guard to the process that started it: its device, or an error */
 
-/* Closes the pipe.  False: the process that started the guard has ended. */
-static bool
-report_name(const char *name)
-{
-	if (dprintf(REPORT_FD, "%s\n", name) < 0)
-		return false;
-	close(REPORT_FD);
-	return true;
-}
-
 /* "17 TEXT", in place of the name of a device. */
 static void
 report_error(const GError *error)
@@ -80,17 +70,6 @@ block_signals(const int *signals, size_t count, sigset_t *set)
 	sigprocmask(SIG_BLOCK, set, NULL);
 }
 
-/* Whether a signal is pending that would have ended the program if it were not blocked. */
-static bool
-was_interrupted(void)
-{
-	sigset_t pending;
-
-	sigpending(&pending);
-	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
-	       sigismember(&pending, SIGHUP);
-}
-
 static bool
 take_signals(struct guard *guard, GError **error)
 {
@@ -125,6 +104,8 @@ become_guard(int report)
 static bool
 attach_device(struct guard *guard, GError **error)
 {
+	sigset_t pending;
+
 	if (g_mkdir_with_parents(GUARD_DIRECTORY, 0700) < 0)
 		return failure_errno(error, errno, "the directory %s can't be made",
 				     GUARD_DIRECTORY);
@@ -141,9 +122,11 @@ attach_device(struct guard *guard, GError **error)
 	source_release(&guard->source);
 	if (!guard_watch_settle(guard, error))
 		return false;
-	if (was_interrupted())
-		return failure(error, EINTR, "interrupted");
-	return true;
+	/* By a signal that would have ended the program if it were not blocked. */
+	sigpending(&pending);
+	return (!sigismember(&pending, SIGINT) && !sigismember(&pending, SIGTERM) &&
+		!sigismember(&pending, SIGHUP)) ||
+	       failure(error, EINTR, "interrupted");
 }
 
 /* Reports the device to the process that started the guard.  If that process has ended, no user
@@ -152,8 +135,10 @@ static bool
 report_device(struct guard *guard)
 {
 	background_enter();
-	if (report_name(guard->attachment.name))
+	if (dprintf(REPORT_FD, "%s\n", guard->attachment.name) >= 0) {
+		close(REPORT_FD);
 		return true;
+	}
 	log_warning("/dev/%s: the process that asked for it has ended", guard->attachment.name);
 	return false;
 }

@@ -48,52 +48,25 @@ lock_record(int fd, int command, struct flock *answer)
 
 /* ---- writing */
 
-/* A path may have any bytes, JSON only text. */
+/* A path may have any bytes, JSON only text.  Nothing is set for NULL. */
 static void
 record_set_bytes(json_t *object, const char *name, const char *bytes)
 {
-	g_autofree char *text = g_strescape(bytes, NULL);
+	g_autofree char *text = bytes ? g_strescape(bytes, NULL) : NULL;
 
-	json_object_set_new(object, name, json_string(text));
-}
-
-static json_t *
-options_array(const GPtrArray *options)
-{
-	json_t *array = json_array();
-
-	for (guint i = 0; options && i < options->len; i++)
-		json_array_append_new(array, json_string(g_ptr_array_index(options, i)));
-	return array;
-}
-
-/* Paths and names, no secret. */
-static void
-set_tls(json_t *object, const struct source_tls *tls)
-{
-	const struct {
-		const char *name, *value;
-	} all[] = {
-		{"tls-certificates", tls->certificates},
-		{"tls-psk", tls->psk},
-		{"tls-user", tls->user},
-		{"tls-hostname", tls->hostname},
-	};
-
-	json_object_set_new(object, "tls-wanted", json_boolean(tls->wanted));
-	json_object_set_new(object, "tls-proxy", json_boolean(tls->proxy));
-	json_object_set_new(object, "tls-verify", json_boolean(tls->verify));
-	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
-		if (all[i].value)
-			record_set_bytes(object, all[i].name, all[i].value);
-	}
+	if (text)
+		json_object_set_new(object, name, json_string(text));
 }
 
 static json_t *
 describe_device(const struct guard_plan *plan, const struct guard_progress *progress)
 {
-	json_t *object = json_object();
+	const struct source_tls *tls = &plan->source.tls;
+	const GPtrArray *options = plan->source.server_options;
+	json_t *object = json_object(), *array = json_array();
 
+	for (guint i = 0; options && i < options->len; i++)
+		json_array_append_new(array, json_string(g_ptr_array_index(options, i)));
 	record_set_bytes(object, "place", progress->place);
 	json_object_set_new(object, "device", json_integer((json_int_t)progress->image.device));
 	json_object_set_new(object, "inode", json_integer((json_int_t)progress->image.inode));
@@ -102,21 +75,25 @@ describe_device(const struct guard_plan *plan, const struct guard_progress *prog
 	json_object_set_new(object, "bandwidth-limit",
 			    json_string(progress->bandwidth_limit ?: "0"));
 	json_object_set_new(object, "server-read-only", json_boolean(progress->read_only));
-	if (progress->ceph_fence)
-		record_set_bytes(object, "ceph-fence", progress->ceph_fence);
+	record_set_bytes(object, "ceph-fence", progress->ceph_fence);
 	json_object_set_new(object, "remote", json_boolean(plan->source.remote));
-	set_tls(object, &plan->source.tls);
+	/* Paths and names, no secret. */
+	json_object_set_new(object, "tls-wanted", json_boolean(tls->wanted));
+	json_object_set_new(object, "tls-proxy", json_boolean(tls->proxy));
+	json_object_set_new(object, "tls-verify", json_boolean(tls->verify));
+	record_set_bytes(object, "tls-certificates", tls->certificates);
+	record_set_bytes(object, "tls-psk", tls->psk);
+	record_set_bytes(object, "tls-user", tls->user);
+	record_set_bytes(object, "tls-hostname", tls->hostname);
 	json_object_set_new(object, "tls", json_string(progress->tls));
-	if (progress->server)
-		record_set_bytes(object, "remote-server", progress->server);
-	if (progress->misfits)
-		record_set_bytes(object, "misfits", progress->misfits);
+	record_set_bytes(object, "remote-server", progress->server);
+	record_set_bytes(object, "misfits", progress->misfits);
 	json_object_set_new(object, "flags", json_integer(progress->flags));
 	json_object_set_new(object, "force", json_boolean(plan->source.force));
 	json_object_set_new(object, "connections", json_integer(plan->source.connections));
 	json_object_set_new(object, "silence", json_integer(plan->source.silence));
 	json_object_set_new(object, "server", json_integer(plan->source.server));
-	json_object_set_new(object, "options", options_array(plan->source.server_options));
+	json_object_set_new(object, "options", array);
 	json_object_set_new(object, "planned-direct-io",
 			    json_string(plan->source.direct_io ? plan->source.direct_io : "auto"));
 	json_object_set_new(object, "read-only", json_boolean(plan->attachment.read_only));
@@ -351,15 +328,6 @@ guard_record_forget(const struct device *device)
 
 /* ---- whether the guard is alive */
 
-/* The guard of a device without a record, recognized by its process name; -1: there is none. */
-static pid_t
-keeper_by_name(pid_t pid)
-{
-	g_autofree char *name = system_file_read("/proc/%d/comm", (int)pid);
-
-	return g_strcmp0(name, "nbdloop") == 0 ? pid : -1;
-}
-
 pid_t
 guard_record_keeper(const struct device *device)
 {
@@ -370,12 +338,15 @@ guard_record_keeper(const struct device *device)
 	struct flock answer;
 	bool told;
 
-	if (device->pid == 0 || !device->backend)
+	if (device->pid == 0 || !device->backend || (fd < 0 && errno != ENOENT))
 		return -1;
-	if (fd < 0)
-		return errno == ENOENT
-			       ? keeper_by_name(control ? guard_files_owner(control) : device->pid)
-			       : -1;
+	if (fd < 0) {
+		/* Without a record, its process name tells the guard. */
+		const pid_t pid = control ? guard_files_owner(control) : device->pid;
+		g_autofree char *name = system_file_read("/proc/%d/comm", (int)pid);
+
+		return g_strcmp0(name, "nbdloop") == 0 ? pid : -1;
+	}
 	told = lock_record(fd, F_GETLK, &answer);
 	close(fd);
 	if (!told)

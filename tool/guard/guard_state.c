@@ -39,7 +39,7 @@ guard_write_record(struct guard *guard, GError **error)
 	return guard_record_write(&guard->record, guard->plan, &progress, error);
 }
 
-static void
+void
 guard_rewrite_record(struct guard *guard)
 {
 	g_autoptr(GError) error = NULL;

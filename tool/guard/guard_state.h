@@ -28,6 +28,10 @@ struct guard {
 bool
 guard_write_record(struct guard *guard, GError **error);
 
+/* The same; a failure is logged. */
+void
+guard_rewrite_record(struct guard *guard);
+
 /* Begins to look whether the other servers of an attached device could take it over; what was known
  * of that is forgotten. */
 void

@@ -31,15 +31,6 @@ enum {
 /* ---- the guard's own time limit for a remote server that answers nothing, where the kernel has
  * none (tool/guard/silence.h): struct source_plan's .silence */
 
-/* In how many milliseconds to look, if other things can wait for `next_ms` (-1: for ever). */
-static int
-guard_silence_next(const struct guard *guard, int next_ms)
-{
-	if (guard->plan->source.silence == 0)
-		return next_ms;
-	return next_ms < 0 ? SILENCE_MS : MIN(next_ms, SILENCE_MS);
-}
-
 /* Looks.  The connection of a silent server is lost soon afterwards. */
 static void
 guard_silence_look(struct guard *guard)
@@ -194,14 +185,6 @@ settling_begin(struct settling *settling, const struct attachment *attachment, G
 }
 
 static bool
-settling_wait(const struct settling *settling, int milliseconds)
-{
-	struct pollfd end = {.fd = settling->fd};
-
-	return poll(&end, 1, milliseconds) > 0;
-}
-
-static bool
 settling_end(struct settling *settling, GError **error)
 {
 	pthread_join(settling->thread, NULL);
@@ -219,10 +202,12 @@ guard_watch_settle(struct guard *guard, GError **error)
 	struct settling settling;
 	g_autoptr(GError) fenced = NULL;
 	bool lost = false, settled;
+	struct pollfd end;
 
 	if (!settling_begin(&settling, &guard->attachment, error))
 		return false;
-	while (!settling_wait(&settling, RETRY_MS)) {
+	end = (struct pollfd){.fd = settling.fd};
+	while (poll(&end, 1, RETRY_MS) <= 0) {
 		g_autofree char *why = NULL;
 		g_autoptr(GError) not_yet = NULL;
 		bool crashed;
@@ -283,14 +268,6 @@ restore_once(struct guard *guard, GError **error)
 				 guard->attachment.name, why->message);
 }
 
-static bool
-replace_server(struct guard *guard, GError **error)
-{
-	log_info("%s: a new server takes over", guard->attachment.name);
-	guard_end_server(guard);
-	return restore_once(guard, error);
-}
-
 /* The conditions of LOOP_CHANGE_FD: the device is read-only, and its size stays the same. */
 static bool
 image_fits(const struct guard *guard, struct source *trial, GError **error)
@@ -318,15 +295,6 @@ image_fits(const struct guard *guard, struct source *trial, GError **error)
 		       trial->place, size, device->name, device->size);
 }
 
-static void
-record_change(struct guard *guard)
-{
-	g_autoptr(GError) error = NULL;
-
-	if (!guard_write_record(guard, &error))
-		log_warning("%s: %s", guard->attachment.name, error->message);
-}
-
 static bool
 take_image(struct guard *guard, struct source *trial, GError **error)
 {
@@ -337,12 +305,12 @@ take_image(struct guard *guard, struct source *trial, GError **error)
 	source_end(trial);
 	guard_end_server(guard);
 	image_source_swap(&guard->source, trial);
-	record_change(guard);
+	guard_rewrite_record(guard);
 	if (guard_restore(guard, error))
 		return true;
 	/* The old image worked a moment ago, and the device needs one that works. */
 	image_source_swap(&guard->source, trial);
-	record_change(guard);
+	guard_rewrite_record(guard);
 	return false;
 }
 
@@ -386,44 +354,49 @@ request_operand(const char *request, const char *verb)
 	return g_str_has_prefix(request, verb) ? request + strlen(verb) : NULL;
 }
 
-static void
-carry_out_request(struct guard *guard, const char *request, GError **error)
+/* Notes how the next server is to begin.  Returns whether the request is such a setting. */
+static bool
+take_setting(struct source *source, const char *request)
 {
-	const char *image = request_operand(request, "image "),
-		   *size = request_operand(request, "resize "),
-		   *iops = request_operand(request, "iops-limit "),
+	const char *iops = request_operand(request, "iops-limit "),
 		   *bandwidth = request_operand(request, "bandwidth-limit ");
 
 	/* "auto", not "on": direct I/O is possible now, and if it no longer is, the next server is
 	 * still to start. */
 	if (g_str_equal(request, "direct-io on"))
-		guard->source.direct_io =
-			g_str_equal(guard->source.plan->direct_io, "on") ? "on" : "auto";
+		source->direct_io = g_str_equal(source->plan->direct_io, "on") ? "on" : "auto";
 	else if (g_str_equal(request, "direct-io off"))
-		guard->source.direct_io = "off";
+		source->direct_io = "off";
 	else if (iops)
-		guard->source.iops_limit = g_intern_string(iops);
+		source->iops_limit = g_intern_string(iops);
 	else if (bandwidth)
-		guard->source.bandwidth_limit = g_intern_string(bandwidth);
-	else if (g_str_equal(request, "replace"))
-		replace_server(guard, error);
-	else if (image)
-		change_image(guard, image, error);
-	else if (size)
-		resize_device(guard, size, error);
+		source->bandwidth_limit = g_intern_string(bandwidth);
 	else
+		return false;
+	return true;
+}
+
+static void
+carry_out_request(struct guard *guard, const char *request, GError **error)
+{
+	const char *image = request_operand(request, "image "),
+		   *size = request_operand(request, "resize ");
+
+	if (take_setting(&guard->source, request)) {
+		guard_rewrite_record(guard);
+	} else if (g_str_equal(request, "replace")) {
+		log_info("%s: a new server takes over", guard->attachment.name);
+		guard_end_server(guard);
+		restore_once(guard, error);
+	} else if (image) {
+		change_image(guard, image, error);
+	} else if (size) {
+		resize_device(guard, size, error);
+	} else {
 		failure(error, EINVAL,
 			"/dev/%s: its guard knows no request \"%s\": it is another version of nbdloop",
 			guard->attachment.name, request);
-}
-
-/* Whether the next server begins differently after this request. */
-static bool
-is_setting(const char *request)
-{
-	return g_str_has_prefix(request, "direct-io ") ||
-	       g_str_has_prefix(request, "iops-limit ") ||
-	       g_str_has_prefix(request, "bandwidth-limit ");
+	}
 }
 
 /* Carries out a request, if one has come.  There may be no server after it. */
@@ -438,8 +411,6 @@ take_request(struct guard *guard)
 	if (!request)
 		return;
 	carry_out_request(guard, request, &error);
-	if (is_setting(request))
-		record_change(guard);
 	guard_link_answer(peer, error);
 }
 
@@ -447,14 +418,15 @@ take_request(struct guard *guard)
 
 /* How long nothing needs to be looked at, in milliseconds; -1: for ever. */
 static int
-guard_look_again(const struct source *source)
+guard_look_again(const struct guard *guard)
 {
+	const int most = source_unseen(&guard->source) > 0 ? LOOK_MS
+			 : guard->plan->source.silence > 0 ? SILENCE_MS
+							   : -1;
 	int next;
 
-	source_used_up(source, &next);
-	if (source_unseen(source) > 0)
-		return next < 0 ? LOOK_MS : MIN(next, LOOK_MS);
-	return next;
+	source_used_up(&guard->source, &next);
+	return next < 0 || (most > 0 && most < next) ? most : next;
 }
 
 /* One key must not encrypt too much, and the kernel can't change it. */
@@ -477,7 +449,7 @@ static void
 wait_for_news(struct guard *guard)
 {
 	const struct source *source = &guard->source;
-	int timeout = guard_silence_next(guard, guard_look_again(source));
+	int timeout = guard_look_again(guard);
 	unsigned int count = 3;
 	g_autofree struct pollfd *fds =
 		g_new0(struct pollfd, count + SOURCE_POLLED + source->plan->connections);

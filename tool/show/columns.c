@@ -78,17 +78,10 @@ back_number(const struct listing *listing, unsigned int which)
 }
 
 static json_t *
-server_pid(const struct listing *listing)
-{
-	json_t *pid = json_object_get(listing->status, "pid");
-
-	return pid ? json_incref(pid) : json_null();
-}
-
-static json_t *
 column_value(const struct column *column, const struct listing *listing)
 {
 	const struct device *device = listing->device;
+	json_t *pid = json_object_get(listing->status, "pid");
 
 	switch (column->fact) {
 	case FACT_OF_IMAGE: return listing_member(listing, column->member);
@@ -110,7 +103,7 @@ column_value(const struct column *column, const struct listing *listing)
 	case FACT_SIZE: return value_of_number(device->size);
 	case FACT_SERVER: return value_of_text(listing->server);
 	case FACT_REMOTE: return value_of_text(listing->remote);
-	case FACT_SERVER_PID: return server_pid(listing);
+	case FACT_SERVER_PID: return pid ? json_incref(pid) : json_null();
 	case FACT_TLS: return value_of_text(listing->tls);
 	case FACT_GUARD:
 		return listing->guard >= 0 ? value_of_number((uint64_t)listing->guard)
@@ -265,16 +258,6 @@ make_cells(const GPtrArray *columns, const GPtrArray *listings, unsigned int fla
 	return rows;
 }
 
-static int
-column_width(const GPtrArray *rows, guint column)
-{
-	glong width = 0;
-
-	for (guint i = 0; i < rows->len; i++)
-		width = MAX(width, g_utf8_strlen(((char **)rows->pdata[i])[column], -1));
-	return (int)width;
-}
-
 static void
 append_cell(GString *line, const char *cell, int width, bool right)
 {
@@ -296,8 +279,11 @@ columns_print(FILE *out, const GPtrArray *columns, const GPtrArray *listings, un
 	if (listings->len == 0)
 		return;
 	rows = make_cells(columns, listings, flags);
-	for (guint j = 0; j < columns->len && !(flags & COLUMNS_RAW); j++)
-		widths[j] = column_width(rows, j);
+	for (guint i = 0; i < rows->len && !(flags & COLUMNS_RAW); i++) {
+		for (guint j = 0; j < columns->len; j++)
+			widths[j] = MAX(widths[j],
+					(int)g_utf8_strlen(((char **)rows->pdata[i])[j], -1));
+	}
 	for (guint i = 0; i < rows->len; i++) {
 		g_autoptr(GString) line = g_string_new(NULL);
 

@@ -70,15 +70,6 @@ sample_read(struct sample *sample, const struct device *device, GError **error)
 
 /* ---- the server's part */
 
-static void
-take_buckets(uint64_t buckets[FIGURES_BUCKETS], json_t *latency, const char *op)
-{
-	json_t *array = json_object_get(latency, op);
-
-	for (guint i = 0; i < json_array_size(array) && i < FIGURES_BUCKETS; i++)
-		buckets[i] = (uint64_t)json_integer_value(json_array_get(array, i));
-}
-
 /* Requests that clients got errors for; a server that doesn't count them tells of operations. */
 static uint64_t
 errors_of(json_t *image)
@@ -100,14 +91,20 @@ errors_of(json_t *image)
 void
 sample_add_server(struct sample *sample, json_t *status, json_t *image)
 {
+	json_t *latency = json_object_get(image, "latency_us");
+
 	if (!status || !image)
 		return;
 	sample->server = json_integer_value(json_object_get(status, "pid"));
 	sample->requests = (uint64_t)json_integer_value(json_object_get(image, "requests"));
 	sample->errors = errors_of(image);
-	for (unsigned int op = 0; op < FIGURES_OPS; op++)
-		take_buckets(sample->latency[op], json_object_get(image, "latency_us"),
-			     figures_op_names[op]);
+	for (unsigned int op = 0; op < FIGURES_OPS; op++) {
+		json_t *buckets = json_object_get(latency, figures_op_names[op]);
+
+		for (guint i = 0; i < json_array_size(buckets) && i < FIGURES_BUCKETS; i++)
+			sample->latency[op][i] =
+				(uint64_t)json_integer_value(json_array_get(buckets, i));
+	}
 }
 
 /* ---- what happened between */
@@ -187,13 +184,10 @@ figures_between(const struct sample *before, const struct sample *after, struct 
 
 /* ---- JSON */
 
-static void
-set_latency(json_t *object, const char *name, uint64_t microseconds)
+static json_t *
+latency_value(uint64_t microseconds)
 {
-	if (microseconds > 0)
-		json_object_set_new(object, name, json_integer((json_int_t)microseconds));
-	else
-		json_object_set_new(object, name, json_null());
+	return microseconds > 0 ? json_integer((json_int_t)microseconds) : json_null();
 }
 
 json_t *
@@ -213,9 +207,9 @@ figures_op_object(const struct figures *all, enum figures_op op)
 	json_object_set_new(object, "bytes-per-second", json_real(figures->bytes_per_second));
 	json_object_set_new(object, "average-bytes", json_real(figures->bytes));
 	json_object_set_new(object, "average-ms", json_real(figures->milliseconds));
-	set_latency(object, "p50-us", figures->median);
-	set_latency(object, "p99-us", figures->p99);
-	set_latency(object, "max-us", figures->longest);
+	json_object_set_new(object, "p50-us", latency_value(figures->median));
+	json_object_set_new(object, "p99-us", latency_value(figures->p99));
+	json_object_set_new(object, "max-us", latency_value(figures->longest));
 	json_object_set_new(object, "histogram", histogram);
 	return object;
 }

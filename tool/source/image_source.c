@@ -140,20 +140,6 @@ image_source_find(struct source *source, GError **error)
 	return path;
 }
 
-/*
- * A later user of the image must not prevent a restart.  In Ceph, it may be another machine's,
- * which took the image over when it found this machine's server gone, and has written since: force
- * would take the image away from it.  Instead, the next server fences the last one, if that still
- * has the image.
- */
-static bool
-image_source_insists(const struct source *source)
-{
-	const struct image_source *image = source->state;
-
-	return source->plan->force || (image->served && image_file_is_here(source->place));
-}
-
 static bool
 image_source_start(struct source *source, int socket, GError **error)
 {
@@ -168,7 +154,11 @@ image_source_start(struct source *source, int socket, GError **error)
 		.bandwidth_limit = source->bandwidth_limit,
 		.options = plan->server_options,
 		.read_only = source->read_only,
-		.force = image_source_insists(source),
+		/* A later user of the image must not prevent a restart.  In Ceph, it may be another
+		 * machine's, which took the image over when it found this machine's server gone,
+		 * and has written since: force would take the image away from it.  Instead, the
+		 * next server fences the last one, if that still has the image. */
+		.force = plan->force || (image->served && image_file_is_here(source->place)),
 		.ceph_fence = image->ceph_fence,
 		.image = path,
 	};
@@ -318,27 +308,20 @@ image_source_await_end(const struct source *source)
 		;
 }
 
-/*
- * The kernel has given up one of several connections, because a request on it was not answered in
- * time.  It would go on with the others, and so would the server, until none is left.  Therefore
- * all end together: then the server gets all of them anew, or ends, and the next one gets them.
- */
-static void
-image_source_end_connections(struct source *source)
-{
-	if (source_close_ended(source) == 0)
-		return;
-	image_source_await_end(source);
-	source_end_connections(source);
-}
-
 static bool
 image_source_is_lost(struct source *source, bool *crashed, char **why)
 {
 	struct image_source *image = source->state;
 	int status;
 
-	image_source_end_connections(source);
+	/* The kernel has given up one of several connections, because a request on it was not
+	 * answered in time.  It would go on with the others, and so would the server, until none is
+	 * left.  Therefore all end together: then the server gets all of them anew, or ends, and
+	 * the next one gets them. */
+	if (source_close_ended(source) > 0) {
+		image_source_await_end(source);
+		source_end_connections(source);
+	}
 	if (!server_process_ended(&image->server, &status)) {
 		if (!server_supply_is_idle(&image->supply))
 			return false;

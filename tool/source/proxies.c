@@ -175,14 +175,6 @@ proxies_start(struct proxies *proxies, struct source_connection *const *connecti
 
 /* ---- their end */
 
-static void
-log_end(pid_t pid, int status)
-{
-	if (WIFSIGNALED(status))
-		log_error("proxy %d was killed by signal %d (%s)", (int)pid, WTERMSIG(status),
-			  strsignal(WTERMSIG(status)));
-}
-
 void
 proxies_reap(struct proxies *proxies)
 {
@@ -194,7 +186,9 @@ proxies_reap(struct proxies *proxies)
 			i++;
 			continue;
 		}
-		log_end(pid, status);
+		if (WIFSIGNALED(status))
+			log_error("proxy %d was killed by signal %d (%s)", (int)pid,
+				  WTERMSIG(status), strsignal(WTERMSIG(status)));
 		g_array_remove_index_fast(proxies->pids, i);
 	}
 }

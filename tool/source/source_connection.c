@@ -92,22 +92,13 @@ timed_out(const struct deadline *deadline, const char *reasons, GError **error)
 			deadline->limit_ms / 1000, *reasons ? "; " : "", reasons);
 }
 
-/* Looks, and returns when to look again. */
-static gint64
-pass_time(const struct source_pastime *pastime, gint64 end)
-{
-	if (!pastime || !pastime->look)
-		return end;
-	pastime->look(pastime->data);
-	return MIN(end, g_get_monotonic_time() + LOOK_US);
-}
-
 /* Until all of them, which have begun, are ready. */
 static bool
 negotiate_all(struct negotiations *negotiations, const struct deadline *deadline,
 	      const struct source_pastime *pastime, GError **error)
 {
 	for (;;) {
+		gint64 until = deadline->end;
 		unsigned int ready = 0;
 
 		for (unsigned int i = 0; i < negotiations->begun; i++) {
@@ -122,8 +113,11 @@ negotiate_all(struct negotiations *negotiations, const struct deadline *deadline
 			return true;
 		if (timed_out(deadline, "", error))
 			return false;
-		negotiations_wait(negotiations->all, negotiations->begun,
-				  pass_time(pastime, deadline->end));
+		if (pastime) {
+			pastime->look(pastime->data);
+			until = MIN(until, g_get_monotonic_time() + LOOK_US);
+		}
+		negotiations_wait(negotiations->all, negotiations->begun, until);
 	}
 }
 
@@ -163,17 +157,6 @@ source_connections_over_sockets(struct source_connection *const *connections, co
 
 /* ---- one of several servers, by its addresses */
 
-/* A server whose export can't take the place of the device's counts as one that has failed. */
-static void
-check_export(struct negotiation *one, const struct source_server *server)
-{
-	const struct export_facts facts = export_facts_of(&one->handshake);
-	g_autoptr(GError) why = NULL;
-
-	if (server->device && !export_facts_fit(server->device, &facts, &why))
-		negotiation_fail(one, why->message);
-}
-
 /* The first that is ready, or NULL with the reasons of those that have failed.  *open: how many may
  * still be. */
 static struct negotiation *
@@ -187,10 +170,15 @@ find_ready(struct negotiations *negotiations, const struct source_targets *targe
 		struct negotiation *one = &negotiations->all[i];
 
 		negotiation_advance(one);
-		if (one->state == NEGOTIATION_READY)
-			check_export(one, server);
-		if (one->state == NEGOTIATION_READY)
-			return one;
+		if (one->state == NEGOTIATION_READY) {
+			const struct export_facts facts = export_facts_of(&one->handshake);
+			g_autoptr(GError) why = NULL;
+
+			if (!server->device || export_facts_fit(server->device, &facts, &why))
+				return one;
+			/* It can't take the place of the device's. */
+			negotiation_fail(one, why->message);
+		}
 		if (one->state == NEGOTIATION_FAILED)
 			source_server_add_reason(server, reasons, one->reason);
 		else

@@ -30,15 +30,15 @@ struct source_connection {
 	uint64_t most_bytes; /* that may go in one direction with one key; 0: there is no limit */
 };
 
-/* What to do from time to time meanwhile; or .look NULL. */
+/* What to do from time to time meanwhile. */
 struct source_pastime {
 	void (*look)(void *data);
 	void *data;
 };
 
 /* Negotiates over `count` connected sockets, which it takes over in any case, with the export that
- * has no name.  Takes `limit_ms` at most; 0: waits as long as the server does.  Makes all
- * connections or none. */
+ * has no name.  Takes `limit_ms` at most; 0: waits as long as the server does.  `pastime` may be
+ * NULL.  Makes all connections or none. */
 bool
 source_connections_over_sockets(struct source_connection *const *connections, const int *fds,
 				unsigned int count, unsigned int limit_ms,

@@ -52,13 +52,6 @@ parse_all(struct source_targets *targets, const struct source_search *search, GE
 	return true;
 }
 
-/* That the server's certificate must have. */
-static const char *
-targets_hostname(const struct source_tls *tls, const struct nbd_uri *uri)
-{
-	return tls->hostname ? tls->hostname : uri->host ? uri->host : "localhost";
-}
-
 static bool
 find_addresses(struct source_targets *targets, const struct source_search *search, GError **error)
 {
@@ -68,12 +61,13 @@ find_addresses(struct source_targets *targets, const struct source_search *searc
 		return false;
 	for (unsigned int i = 0; i < targets->count; i++) {
 		struct source_server *server = &targets->servers[i];
+		const char *host = server->uri.host ? server->uri.host : "localhost";
 
 		server->device = i > 0 ? search->device : NULL;
 		server->aim = (struct negotiation_aim){
 			.export = server->uri.export,
 			.credentials = targets->credentials,
-			.hostname = targets_hostname(search->tls, &server->uri),
+			.hostname = search->tls->hostname ? search->tls->hostname : host,
 			.proxy = search->tls->proxy,
 		};
 		add_addresses(targets, i);

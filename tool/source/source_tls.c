@@ -9,18 +9,6 @@
 #include <errno.h>
 #include <time.h>
 
-/* A guard reads the files for each new connection, and tries that again and again: each warning is
- * for the first time only. */
-static void
-source_tls_warn(const struct tls_credentials *credentials)
-{
-	static time_t warned;
-	time_t now = time(NULL);
-
-	tls_credentials_warn(credentials, warned, now);
-	warned = now;
-}
-
 struct tls_credentials *
 source_tls_credentials(const struct source_tls *tls, GError **error)
 {
@@ -31,13 +19,18 @@ source_tls_credentials(const struct source_tls *tls, GError **error)
 		.user = tls->user,
 		.verify = tls->verify ? TLS_VERIFY_ON : TLS_VERIFY_OFF,
 	};
+	/* A guard reads the files for each new connection, and tries that again and again: each
+	 * warning is for the first time only. */
+	static time_t warned;
+	const time_t now = time(NULL);
 	struct tls_credentials *credentials;
 	char reason[KTLS_REASON_MAX], *CLEANUP_FREE why = NULL;
 	int r = tls_credentials_load(&files, &credentials, &why);
 
 	if (r < 0)
 		return FAILURE_NULL(error, -r, "%s", why ? why : g_strerror(-r));
-	source_tls_warn(credentials);
+	tls_credentials_warn(credentials, warned, now);
+	warned = now;
 	if (tls->proxy || ktls_missing(reason) == 0)
 		return credentials;
 	tls_credentials_unref(credentials);

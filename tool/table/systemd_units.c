@@ -5,8 +5,6 @@
 #include "tool/failure.h"
 #include "tool/link/nbd_uri.h"
 
-#include "engine/backing/image_kinds.h"
-
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,19 +71,11 @@ quote_word(const char *text, GError **error)
 
 /* ---- dependencies */
 
-/* A connection that never leaves the machine (nbd+unix, nbd+vsock) needs no network. */
-static bool
-needs_network(const char *uri)
-{
-	return !image_kind_is_path(uri) || g_str_has_prefix(uri, "nbd://") ||
-	       g_str_has_prefix(uri, "nbds://");
-}
-
 /* Whether the image is none of this machine. */
 static bool
 is_elsewhere(const char *image)
 {
-	return nbd_uri_is(image) || !image_kind_is_path(image);
+	return nbd_uri_is(image) || !image_file_is_here(image);
 }
 
 /* The lines with the dependencies of the unit.  Caller frees; NULL: *error is set. */
@@ -94,11 +84,11 @@ unit_dependencies(const struct table_entry *entry, GError **error)
 {
 	g_autofree char *word = NULL;
 
+	/* A connection that never leaves the machine (nbd+unix, nbd+vsock) needs no network. */
+	if (g_str_has_prefix(entry->image, "nbd+") || g_str_has_prefix(entry->image, "nbds+"))
+		return g_strdup("");
 	if (is_elsewhere(entry->image))
-		return g_strdup(
-			needs_network(entry->image)
-				? "Wants=network-online.target\nAfter=network-online.target\n"
-				: "");
+		return g_strdup("Wants=network-online.target\nAfter=network-online.target\n");
 	if (g_str_has_prefix(entry->image, "/dev/") &&
 	    !g_str_has_prefix(entry->image, "/dev/shm/")) {
 		g_autofree char *unit = systemd_units_escape_path(entry->image);

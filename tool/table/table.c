@@ -10,7 +10,6 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "engine/backing/image_kinds.h"
 
 #include <errno.h>
 #include <string.h>
@@ -41,12 +40,6 @@ entry_cleanup(struct table_entry **entry)
 
 /* ---- words of a line */
 
-static bool
-is_octal(char c)
-{
-	return c >= '0' && c <= '7';
-}
-
 /* As in fstab(5), a backslash and three octal digits stand for a byte.  NULL: *error is set. */
 static char *
 unescape_word(const char *word, GError **error)
@@ -57,7 +50,7 @@ unescape_word(const char *word, GError **error)
 		int byte = (unsigned char)*word;
 
 		if (byte == '\\') {
-			if (!is_octal(word[1]) || !is_octal(word[2]) || !is_octal(word[3]))
+			if (strspn(word + 1, "01234567") < 3)
 				byte = 0;
 			else
 				byte = (word[1] - '0') * 64 + (word[2] - '0') * 8 + (word[3] - '0');
@@ -224,7 +217,7 @@ fill_entry(struct table_entry *entry, GStrv words, GError **error)
 		return false;
 	entry->image = g_strdup(words[1]);
 	if (!g_path_is_absolute(entry->image) && !nbd_uri_is(entry->image) &&
-	    image_kind_is_path(entry->image))
+	    image_file_is_here(entry->image))
 		return failure(
 			error, EINVAL,
 			"%s is neither an absolute path nor an NBD URI, nor an image in Ceph (rbd:POOL/IMAGE)",

@@ -103,12 +103,6 @@ export_name(json_t *export)
 	return json_string_value(json_object_get(export, "name")) ?: "";
 }
 
-static gint
-row_compare_names(gconstpointer one, gconstpointer other)
-{
-	return strcmp(one, other);
-}
-
 /* The exports of the answer before by their names, which it keeps.  Not looked for one by one, and
  * no hash table: a server of somebody else's, with as many exports as an answer has room for, must
  * not hold the screen up.  Caller frees (g_tree_unref). */
@@ -116,7 +110,7 @@ static GTree *
 earlier_exports(const struct watched *source)
 {
 	json_t *status = source->before ? source->before->status : NULL, *export;
-	GTree *earlier = g_tree_new(row_compare_names);
+	GTree *earlier = g_tree_new((GCompareFunc)strcmp);
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "exports"), i, export)

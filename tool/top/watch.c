@@ -99,12 +99,6 @@ search_take(struct search *search, bool *busy)
 
 /* ---- which */
 
-static void
-drop_source(gpointer source)
-{
-	watched_drop(source);
-}
-
 static bool
 watch_add_named(struct watch *watch, const char *text, GError **error)
 {
@@ -112,13 +106,13 @@ watch_add_named(struct watch *watch, const char *text, GError **error)
 	struct stat st;
 
 	if (stat(text, &st) == 0 && S_ISSOCK(st.st_mode)) {
-		g_ptr_array_add(watch->sources, watched_new(false, text, true));
+		g_ptr_array_add(watch->sources, watched_new(false, text));
 		return true;
 	}
 	device = device_read_attached(text, error);
 	if (!device)
 		return false;
-	g_ptr_array_add(watch->sources, watched_new(true, device->name, true));
+	g_ptr_array_add(watch->sources, watched_new(true, device->name));
 	return true;
 }
 
@@ -126,7 +120,7 @@ bool
 watch_init(struct watch *watch, char **names, GError **error)
 {
 	*watch = (struct watch){
-		.sources = g_ptr_array_new_with_free_func(drop_source),
+		.sources = g_ptr_array_new_with_free_func((GDestroyNotify)watched_drop),
 		.event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 	};
 	if (watch->event < 0)
@@ -166,7 +160,7 @@ watch_see(struct watch *watch, bool device, const char *name)
 		if (source->device == device && strcmp(source->name, name) == 0)
 			return source;
 	}
-	source = watched_new(device, name, false);
+	source = watched_new(device, name);
 	g_ptr_array_add(watch->sources, source);
 	return source;
 }

@@ -20,14 +20,13 @@ answer_free(struct answer *answer)
 }
 
 struct watched *
-watched_new(bool device, const char *name, bool named)
+watched_new(bool device, const char *name)
 {
 	struct watched *source = g_new0(struct watched, 1);
 
 	g_atomic_ref_count_init(&source->references);
 	g_mutex_init(&source->mutex);
 	source->device = device;
-	source->named = named;
 	source->name = g_strdup(name);
 	return source;
 }
@@ -105,52 +104,50 @@ watched_pool_new(int event, GError **error)
 
 /* ---- the owner */
 
-/* False: it isn't attached. */
-static bool
+static void
 read_counters(struct watched *source)
 {
 	struct device *DEVICE_CLEANUP device = device_read_attached(source->name, NULL);
 	struct sample sample;
 
-	if (!device || !sample_read(&sample, device, NULL)) {
+	if (device && sample_read(&sample, device, NULL)) {
+		source->kernel_before = source->kernel_now;
+		source->kernel_now = sample;
+	} else {
 		source->kernel_before = source->kernel_now = (struct sample){.time = 0};
-		return false;
 	}
-	source->kernel_before = source->kernel_now;
-	source->kernel_now = sample;
-	return true;
 }
 
-bool
+void
 watched_ask(struct watched *source, GThreadPool *pool)
 {
-	bool attached = !source->device || read_counters(source), busy;
+	bool busy;
 
+	if (source->device)
+		read_counters(source);
 	g_mutex_lock(&source->mutex);
 	busy = source->busy;
 	source->busy = true;
 	g_mutex_unlock(&source->mutex);
 	if (busy)
-		return attached;
+		return;
 	if (source->asked == 0)
 		source->asked = g_get_monotonic_time();
 	g_atomic_ref_count_inc(&source->references);
 	/* If no thread can be started now, the pool does it later. */
 	g_thread_pool_push(pool, source, NULL);
-	return attached;
 }
 
-bool
+void
 watched_take(struct watched *source)
 {
 	struct answer *answer;
 
 	g_mutex_lock(&source->mutex);
-	answer = source->fresh;
-	source->fresh = NULL;
+	answer = g_steal_pointer(&source->fresh);
 	g_mutex_unlock(&source->mutex);
 	if (!answer)
-		return false;
+		return;
 	if (answer->status || !answer->trouble)
 		source->asked = 0;
 	g_free(source->trouble);
@@ -162,5 +159,4 @@ watched_take(struct watched *source)
 	if (!source->before)
 		answer_free(source->now);
 	source->now = answer;
-	return true;
 }

@@ -26,7 +26,6 @@ struct answer {
 struct watched {
 	gatomicrefcount references; /* the owner's, and that of a thread */
 	bool device;
-	bool named; /* by the user: it stays though it is gone */
 	bool seen;  /* by the search that goes on */
 	char *name; /* "nbd0", or the path of a control socket */
 
@@ -44,19 +43,19 @@ struct watched {
 
 /* Caller drops it (watched_drop). */
 struct watched *
-watched_new(bool device, const char *name, bool named);
+watched_new(bool device, const char *name);
 
 /* Gives up the owner's reference. */
 void
 watched_drop(struct watched *source);
 
 /* Reads the kernel's counters, and has `pool` (watched_pool_new) ask the server, unless a thread
- * still does.  False: it is a device, and not attached. */
-bool
+ * still does. */
+void
 watched_ask(struct watched *source, GThreadPool *pool);
 
-/* Takes a fresh answer.  False: there is none yet. */
-bool
+/* Takes a fresh answer, if there is one. */
+void
 watched_take(struct watched *source);
 
 /* `event` is an eventfd, which each answer adds 1 to. */

@@ -59,16 +59,6 @@ read_part(const struct device *device, const struct stat *image, struct part *pa
 	return same;
 }
 
-/* A device has whole sectors. */
-static bool
-is_same(const struct device *device, const struct part *there, const struct part *wanted)
-{
-	const uint64_t sector = MAX(device->block_size, 512);
-
-	return there->offset == wanted->offset &&
-	       there->end - there->offset == (wanted->end - wanted->offset) / sector * sector;
-}
-
 /* Whether a device does not conflict with the wanted part, or, with `nooverlap`, can be used in its
  * place; else an error gives the reason.  *same: the device has just that part. */
 static bool
@@ -76,11 +66,14 @@ check_device(const struct device *device, const struct part *there, const struct
 	     bool nooverlap, bool *same, GError **error)
 {
 	const bool writes = !there->read_only || !wanted->read_only;
+	const uint64_t sector = MAX(device->block_size, 512);
 
 	*same = false;
 	if (there->offset >= wanted->end || wanted->offset >= there->end || (!nooverlap && !writes))
 		return true;
-	*same = is_same(device, there, wanted);
+	/* A device has whole sectors. */
+	*same = there->offset == wanted->offset &&
+		there->end - there->offset == (wanted->end - wanted->offset) / sector * sector;
 	if (!*same)
 		return failure(
 			error, EBUSY,

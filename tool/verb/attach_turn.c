@@ -10,15 +10,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-static char *
-path_for(const char *directory, const struct stat *image)
-{
-	const struct image_identity own = image_file_identity(image);
-
-	return g_strdup_printf("%s/%u:%u-%" G_GUINT64_FORMAT ".turn", directory, major(own.device),
-			       minor(own.device), (guint64)own.inode);
-}
-
 /* Whether the path still leads to the file, which its last holder removes. */
 static bool
 turn_is_there(int fd, const char *path)
@@ -44,7 +35,13 @@ void
 attach_turn_take(struct attach_turn *turn, const char *directory, const struct stat *image,
 		 bool alone)
 {
-	*turn = (struct attach_turn){.fd = -1, .path = path_for(directory, image)};
+	const struct image_identity own = image_file_identity(image);
+
+	*turn = (struct attach_turn){
+		.fd = -1,
+		.path = g_strdup_printf("%s/%u:%u-%" G_GUINT64_FORMAT ".turn", directory,
+					major(own.device), minor(own.device), (guint64)own.inode),
+	};
 	g_mkdir_with_parents(directory, 0700);
 	do {
 		if (turn->fd >= 0)

@@ -150,17 +150,6 @@ device_wait_until_gone(const struct device *device, GError **error)
 		       device->name, users ? users : "another program has it open");
 }
 
-/* The kernel removes them when the device is next opened. */
-static void
-forget_partitions(const struct device *device)
-{
-	int fd = device->partitions->len > 0 ? device_node_open(device->name, O_RDONLY, NULL) : -1;
-
-	if (fd >= 0)
-		close(fd);
-	device_node_forget(device);
-}
-
 static bool
 end_when_closed(struct nbd_driver *driver, const struct device *device, GError **error)
 {
@@ -188,7 +177,11 @@ disconnect_device(struct nbd_driver *driver, const struct device *device, int fd
 	close(fd);
 	if (!disconnected || !device_wait_until_gone(device, error))
 		return false;
-	forget_partitions(device);
+	/* The kernel removes partitions when the device is next opened. */
+	fd = device->partitions->len > 0 ? device_node_open(device->name, O_RDONLY, NULL) : -1;
+	if (fd >= 0)
+		close(fd);
+	device_node_forget(device);
 	if (!processes_wait(&processes))
 		return failure(
 			error, ETIMEDOUT,

@@ -101,36 +101,7 @@ add_device(GPtrArray *listings, const struct selection *selection, struct device
 		listing_free(listing);
 }
 
-static bool
-add_all(GPtrArray *listings, const struct selection *selection, GError **error)
-{
-	g_autoptr(GPtrArray) devices = devices_read_attached(error);
-
-	while (devices && devices->len > 0)
-		add_device(listings, selection, g_ptr_array_steal_index(devices, 0));
-	return devices != NULL;
-}
-
-static bool
-list_add_named(GPtrArray *listings, const struct selection *selection, const char *name,
-	       GError **error)
-{
-	struct device *device = device_read_attached(name, error);
-
-	if (device)
-		add_device(listings, selection, device);
-	return device != NULL;
-}
-
 /* ---- the list */
-
-static GPtrArray *
-choose_columns(const struct list_options *options, GError **error)
-{
-	if (options->output)
-		return columns_parse(options->output, error);
-	return options->output_all ? columns_all() : columns_default();
-}
 
 static void
 print_list(const struct list_options *options, const GPtrArray *columns, const GPtrArray *listings)
@@ -149,19 +120,29 @@ run_list(const struct verb_call *call, GError **error)
 	const struct list_options *options = call->options;
 	g_autoptr(GPtrArray) listings =
 		g_ptr_array_new_with_free_func((GDestroyNotify)listing_free);
-	g_autoptr(GPtrArray) columns = choose_columns(options, error);
+	g_autoptr(GPtrArray) columns = options->output       ? columns_parse(options->output, error)
+				       : options->output_all ? columns_all()
+							     : columns_default();
+	g_autoptr(GPtrArray) devices = NULL;
 	struct selection selection;
 	bool good = true;
 
 	if (!columns || !selection_init(&selection, options, error))
 		return false;
-	if (call->count == 0)
-		good = add_all(listings, &selection, error);
+	if (call->count == 0) {
+		devices = devices_read_attached(error);
+		good = devices != NULL;
+	}
+	while (devices && devices->len > 0)
+		add_device(listings, &selection, g_ptr_array_steal_index(devices, 0));
 	for (int i = 0; i < call->count; i++) {
 		g_autoptr(GError) why = NULL;
+		struct device *device = device_read_attached(call->operands[i], &why);
 
-		if (list_add_named(listings, &selection, call->operands[i], &why))
+		if (device) {
+			add_device(listings, &selection, device);
 			continue;
+		}
 		log_error("%s", why->message);
 		good = false;
 	}

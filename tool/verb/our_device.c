@@ -56,13 +56,6 @@ our_device_find_served(struct our_device *ours, const char *text, GError **error
 
 /* ---- its server */
 
-static bool
-is_away(const GError *error)
-{
-	return failure_is(error, ECONNREFUSED) || failure_is(error, ENOENT) ||
-	       failure_is(error, ECONNRESET) || failure_is(error, EPIPE);
-}
-
 typedef json_t *
 asker(const char *control_path, const char *request, GError **error);
 
@@ -77,8 +70,9 @@ ask_patiently(const struct our_device *ours, asker *ask, const char *request, GE
 
 		if (answer)
 			return answer;
-		if (!is_away(why)) {
-			g_propagate_error(error, g_steal_pointer(&why));
+		if (!failure_is(why, ECONNREFUSED) && !failure_is(why, ENOENT) &&
+		    !failure_is(why, ECONNRESET) && !failure_is(why, EPIPE)) {
+			failure_pass(error, &why);
 			return NULL;
 		}
 		if (guard_record_keeper(ours->device) == 0)
@@ -118,13 +112,12 @@ bool
 our_device_server(const struct our_device *ours, enum server_kind *kind, GError **error)
 {
 	json_auto_t *status = ask_patiently(ours, server_link_ask, "status", error);
+	const char *program;
 
 	if (!status)
 		return false;
-	*kind = strcmp((json_string_value(json_object_get(status, "program")) ?: ""), "nbdloopd") ==
-				0
-			? SERVER_NBDLOOPD
-			: SERVER_NBDKIT;
+	program = json_string_value(json_object_get(status, "program"));
+	*kind = g_strcmp0(program, "nbdloopd") == 0 ? SERVER_NBDLOOPD : SERVER_NBDKIT;
 	return true;
 }
 

@@ -48,26 +48,21 @@ ask_remote(const struct device *device, uint64_t *size, GError **error)
 	return done;
 }
 
-/* nbdkit asks its plugin for the size once per connection, and refuses requests after that end:
- * a new nbdkit has new connections. */
-static bool
-renew_connections(const struct our_device *ours, GError **error)
-{
-	enum server_kind kind;
-
-	return our_device_server(ours, &kind, error) &&
-	       (kind != SERVER_NBDKIT || our_device_ask_guard(ours, "replace", error));
-}
-
 static bool
 resize_ask_server(const struct our_device *ours, uint64_t *size, GError **error)
 {
 	json_auto_t *export = our_device_change_export(ours, "resize", error);
+	enum server_kind kind;
 
 	if (!export)
 		return false;
 	*size = (uint64_t)json_integer_value(json_object_get(export, "size"));
-	return *size <= ours->device->size || renew_connections(ours, error);
+	if (*size <= ours->device->size)
+		return true;
+	/* nbdkit asks its plugin for the size once per connection, and refuses requests after that
+	 * end: a new nbdkit has new connections. */
+	return our_device_server(ours, &kind, error) &&
+	       (kind != SERVER_NBDKIT || our_device_ask_guard(ours, "replace", error));
 }
 
 /* The guard does it, since it replaces no server meanwhile (see attachment_resize()); without a

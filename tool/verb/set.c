@@ -54,17 +54,6 @@ struct setting {
 	const char *fact;  /* that it changes: a member of the server's status */
 };
 
-/* The next server is to begin with the present setting. */
-static void
-tell_guard(const struct our_device *ours, const struct setting *setting, const char *value)
-{
-	g_autoptr(GError) why = NULL;
-	g_autofree char *request = g_strdup_printf("%s %s", setting->name, value);
-
-	if (!our_device_ask_guard(ours, request, &why))
-		log_warning("the next server will not begin with this setting: %s", why->message);
-}
-
 /* *now: the fact afterwards.  *same: the server's answer to the change told it, too.  Caller frees
  * *now. */
 static bool
@@ -73,13 +62,20 @@ change_once(const struct our_device *ours, const struct setting *setting, json_t
 {
 	g_autofree char *request = g_strdup_printf("set %s=%s", setting->name, setting->value);
 	json_auto_t *changed = our_device_change_export(ours, request, error), *later = NULL;
+	g_autofree char *message = NULL;
+	g_autoptr(GError) why = NULL;
+	const char *value = setting->value;
 	json_t *fact;
 
 	if (!changed)
 		return false;
 	fact = json_object_get(changed, setting->fact);
-	tell_guard(ours, setting,
-		   json_is_boolean(fact) ? (json_is_true(fact) ? "on" : "off") : setting->value);
+	if (json_is_boolean(fact))
+		value = json_is_true(fact) ? "on" : "off";
+	/* The next server is to begin with the present setting. */
+	message = g_strdup_printf("%s %s", setting->name, value);
+	if (!our_device_ask_guard(ours, message, &why))
+		log_warning("the next server will not begin with this setting: %s", why->message);
 	later = our_device_export(ours, error);
 	if (!later)
 		return false;

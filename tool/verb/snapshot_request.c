@@ -7,15 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 
-static bool
-check_words(const struct snapshot_request *request, const char *scratch, GError **error)
-{
-	return request_word("NEW", request->name, error) &&
-	       (!scratch || request_word("--scratch", scratch, error)) &&
-	       (!request->checkpoint || request_word("--checkpoint", request->checkpoint, error)) &&
-	       (!request->origin || request_line("EXPORT", request->origin, error));
-}
-
 /* The request as a line, or NULL.  Caller frees. */
 static char *
 snapshot_request_compose(const struct snapshot_options *options,
@@ -27,7 +18,10 @@ snapshot_request_compose(const struct snapshot_options *options,
 	/* The server has another working directory. */
 	if (options->scratch)
 		scratch = g_canonicalize_filename(options->scratch, NULL);
-	if (!check_words(request, scratch, error))
+	if (!request_word("NEW", request->name, error) ||
+	    (scratch && !request_word("--scratch", scratch, error)) ||
+	    (request->checkpoint && !request_word("--checkpoint", request->checkpoint, error)) ||
+	    (request->origin && !request_line("EXPORT", request->origin, error)))
 		return NULL;
 	g_string_append(line, request->name);
 	if (scratch)

@@ -218,16 +218,6 @@ print_text(const struct view *view, const struct figures *figures)
 
 /* ---- JSON */
 
-static json_t *
-in_flight_object(const struct sample *sample)
-{
-	json_t *object = json_object();
-
-	json_object_set_new(object, "read", json_integer((json_int_t)sample->in_flight[0]));
-	json_object_set_new(object, "write", json_integer((json_int_t)sample->in_flight[1]));
-	return object;
-}
-
 static void
 status_print_json(const struct view *view, const struct figures *figures, bool pretty)
 {
@@ -240,7 +230,9 @@ status_print_json(const struct view *view, const struct figures *figures, bool p
 		json_object_set_new(ops, figures_op_names[op], figures_op_object(figures, op));
 	json_object_set_new(object, "seconds", json_real(figures->seconds));
 	json_object_set_new(object, "busy", json_real(figures->busy));
-	json_object_set_new(object, "in-flight", in_flight_object(&view->sample));
+	json_object_set_new(object, "in-flight",
+			    json_pack("{sI sI}", "read", (json_int_t)view->sample.in_flight[0],
+				      "write", (json_int_t)view->sample.in_flight[1]));
 	json_object_set_new(object, "operations", ops);
 	json_object_set_new(object, "server-status", status ? json_incref(status) : json_null());
 	output_json(stdout, object, pretty);

@@ -139,16 +139,6 @@ top_report(struct top *top)
 
 /* ---- signals */
 
-static void
-add_signals(sigset_t *set)
-{
-	static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
-
-	sigemptyset(set);
-	for (size_t i = 0; i < G_N_ELEMENTS(all); i++)
-		sigaddset(set, all[i]);
-}
-
 /* Does what the signal would do without us, after the terminal is as it was: the shell sees why the
  * program stopped, or ended. */
 static void
@@ -274,33 +264,17 @@ run_loop(struct top *top, GError **error)
 /* Before the first thread starts: a signal that one may take would end the program at once, and
  * leave the terminal as it is. */
 static bool
-hold_signals(struct top *top, GError **error)
+hold_signals(struct top *top, sigset_t *before, GError **error)
 {
+	static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
 	sigset_t set;
 
-	add_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	sigemptyset(&set);
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++)
+		sigaddset(&set, all[i]);
+	pthread_sigmask(SIG_BLOCK, &set, before);
 	top->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return top->signals >= 0 || failure_errno(error, errno, "no signalfd");
-}
-
-static void
-let_signals_go(const struct top *top)
-{
-	sigset_t set;
-
-	add_signals(&set);
-	close(top->signals);
-	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
-static bool
-run_screen(struct top *top, GError **error)
-{
-	bool good = terminal_enter(error) && run_loop(top, error);
-
-	terminal_leave();
-	return good;
 }
 
 static bool
@@ -314,6 +288,7 @@ run_top(const struct verb_call *call, GError **error)
 		.signals = -1,
 		.left = options->count ? options->count : UINT64_MAX,
 	};
+	sigset_t signals; /* as they were before */
 	double delay;
 	bool good;
 
@@ -324,15 +299,18 @@ run_top(const struct verb_call *call, GError **error)
 	if (top.form == FORM_SCREEN && !terminal_is_there())
 		return failure(error, ENOTTY,
 			       "standard input or output is no terminal: use --batch or --json");
-	if (top.form == FORM_SCREEN && !hold_signals(&top, error))
+	if (top.form == FORM_SCREEN && !hold_signals(&top, &signals, error))
 		return false;
 	view_init(&top.view, options->sort, delay);
 	good = watch_init(&top.watch, call->operands, error) &&
-	       (top.form == FORM_SCREEN ? run_screen(&top, error) : run_loop(&top, error));
+	       (top.form != FORM_SCREEN || terminal_enter(error)) && run_loop(&top, error);
+	terminal_leave();
 	watch_fini(&top.watch);
 	view_fini(&top.view);
-	if (top.form == FORM_SCREEN)
-		let_signals_go(&top);
+	if (top.form == FORM_SCREEN) {
+		close(top.signals);
+		pthread_sigmask(SIG_SETMASK, &signals, NULL);
+	}
 	return good;
 }
 
