@@ -62,6 +62,13 @@ enum tristate {
 		.alone = "on", .help = (help_)                                                     \
 	}
 
+/* The row of an option that takes a text, with neither default nor value when it stands alone. */
+#define OPTION_TEXT(name_, letter_, field_, arg_, help_)                                           \
+	{                                                                                          \
+		.name = (name_), .letter = (letter_), .type = OPTION_STRING, .field = (field_),    \
+		.arg = (arg_), .help = (help_)                                                     \
+	}
+
 /* Appends the rows of another table to `table`, which has room for `size` rows in all. Their fields
  * lie `offset` bytes into the structure: the options of a configuration that embeds another one. */
 void

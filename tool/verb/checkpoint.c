@@ -28,13 +28,8 @@ static const struct option_row checkpoint_option_rows[] = {
 		.arg = "SIZE",
 		.help = "create: how finely changes are noted, 4k to 1M (default: 64k)",
 	},
-	{
-		.name = "export",
-		.type = OPTION_STRING,
-		.field = offsetof(struct checkpoint_options, export),
-		.arg = "NAME",
-		.help = "only of this export (default: of all, at one moment)",
-	},
+	OPTION_TEXT("export", 0, offsetof(struct checkpoint_options, export), "NAME",
+		    "only of this export (default: of all, at one moment)"),
 	OPTION_SWITCH("json", 'J', offsetof(struct checkpoint_options, json), "list: print JSON"),
 	{.name = NULL},
 };

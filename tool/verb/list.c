@@ -21,31 +21,14 @@ struct list_options {
 #define FIELD(name_) offsetof(struct list_options, name_)
 
 static const struct option_row list_option_rows[] = {
-	{
-		.name = "associated",
-		.letter = 'j',
-		.type = OPTION_STRING,
-		.field = FIELD(associated),
-		.arg = "IMAGE",
-		.help = "list only devices whose data is in this image or at this URI",
-	},
-	{
-		.name = "offset",
-		.letter = 'o',
-		.type = OPTION_STRING,
-		.field = FIELD(offset),
-		.arg = "SIZE",
-		.help = "with --associated: list only devices that start at this offset of the image",
-	},
+	OPTION_TEXT("associated", 'j', FIELD(associated), "IMAGE",
+		    "list only devices whose data is in this image or at this URI"),
+	OPTION_TEXT("offset", 'o', FIELD(offset), "SIZE",
+		    "with --associated: list only devices that start at this offset of the image"),
 	OPTION_SWITCH("json", 'J', FIELD(json), "print JSON"),
-	{
-		.name = "output",
-		.letter = 'O',
-		.type = OPTION_STRING,
-		.field = FIELD(output),
-		.arg = "COLUMNS",
-		.help = "print these columns, separated by commas; with a leading +, add them to the default ones",
-	},
+	OPTION_TEXT(
+		"output", 'O', FIELD(output), "COLUMNS",
+		"print these columns, separated by commas; with a leading +, add them to the default ones"),
 	OPTION_SWITCH("output-all", 0, FIELD(output_all), "print all columns"),
 	OPTION_SWITCH("noheadings", 'n', FIELD(noheadings), "print no headings"),
 	OPTION_SWITCH("raw", 0, FIELD(raw),

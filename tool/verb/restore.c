@@ -18,13 +18,8 @@ struct restore_options {
 };
 
 static const struct option_row restore_option_rows[] = {
-	{
-		.name = "until",
-		.type = OPTION_STRING,
-		.field = offsetof(struct restore_options, until),
-		.arg = "N",
-		.help = "of a directory: the number of the last increment (default: all)",
-	},
+	OPTION_TEXT("until", 0, offsetof(struct restore_options, until), "N",
+		    "of a directory: the number of the last increment (default: all)"),
 	OPTION_SWITCH("force", 0, offsetof(struct restore_options, copy.force),
 		      "replace an existing file"),
 	COPY_OPTION_ROWS(struct restore_options, copy),

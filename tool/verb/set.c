@@ -29,20 +29,10 @@ static const struct option_row set_option_rows[] = {
 		.arg = "on|off",
 		.help = "switch direct I/O to the image on or off",
 	},
-	{
-		.name = "iops-limit",
-		.type = OPTION_STRING,
-		.field = offsetof(struct set_options, iops_limit),
-		.arg = "LIMIT",
-		.help = "limit the device's operations per second; 0 means no limit",
-	},
-	{
-		.name = "bandwidth-limit",
-		.type = OPTION_STRING,
-		.field = offsetof(struct set_options, bandwidth_limit),
-		.arg = "LIMIT",
-		.help = "limit the device's bytes per second, such as 100M; 0 means no limit",
-	},
+	OPTION_TEXT("iops-limit", 0, offsetof(struct set_options, iops_limit), "LIMIT",
+		    "limit the device's operations per second; 0 means no limit"),
+	OPTION_TEXT("bandwidth-limit", 0, offsetof(struct set_options, bandwidth_limit), "LIMIT",
+		    "limit the device's bytes per second, such as 100M; 0 means no limit"),
 	{.name = NULL},
 };
 

@@ -17,13 +17,8 @@ struct snapshot_verb_options {
 };
 
 static const struct option_row snapshot_option_rows[] = {
-	{
-		.name = "checkpoint",
-		.type = OPTION_STRING,
-		.field = offsetof(struct snapshot_verb_options, checkpoint),
-		.arg = "NAME",
-		.help = "begin the checkpoint NAME at the same moment",
-	},
+	OPTION_TEXT("checkpoint", 0, offsetof(struct snapshot_verb_options, checkpoint), "NAME",
+		    "begin the checkpoint NAME at the same moment"),
 	OPTION_SWITCH("all", 'a', offsetof(struct snapshot_verb_options, all),
 		      "copy each export of the server at one moment, as EXPORT@NEW"),
 	SNAPSHOT_OPTION_ROWS(struct snapshot_verb_options, how),

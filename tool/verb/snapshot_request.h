@@ -22,13 +22,8 @@ struct snapshot_options {
 
 /* Their rows but that of .expire, in the table of a verb whose options have them as `member`. */
 #define SNAPSHOT_OPTION_ROWS(type_, member)                                                        \
-	{                                                                                          \
-		.name = "scratch",                                                                 \
-		.type = OPTION_STRING,                                                             \
-		.field = offsetof(type_, member.scratch),                                          \
-		.arg = "DIR",                                                                      \
-		.help = "directory of the scratch file (default: that of the image)",              \
-	},                                                                                         \
+	OPTION_TEXT("scratch", 0, offsetof(type_, member.scratch), "DIR",                          \
+		    "directory of the scratch file (default: that of the image)"),                 \
 		{                                                                                  \
 			.name = "scratch-size",                                                    \
 			.type = OPTION_SIZE,                                                       \
