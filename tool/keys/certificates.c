@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,8 +25,8 @@ struct certtool_pair {
 	const char *certificate, *key;
 };
 
-/* Returns what certtool prints (g_free), or NULL with an error: ENOENT, or `code` if it fails. The
- * words of its command line end with NULL. */
+/* Returns what certtool prints (g_free), or NULL with an error: ENOENT, EIO if it was killed, or
+ * `code` if it fails. The words of its command line end with NULL. */
 static char *__attribute__((sentinel))
 certtool_run(int code, GError **error, const char *option, ...)
 {
@@ -42,16 +43,18 @@ certtool_run(int code, GError **error, const char *option, ...)
 		g_ptr_array_add(words, (gpointer)word);
 	va_end(more);
 	g_ptr_array_add(words, NULL);
-	if (!g_spawn_sync(NULL, (char **)words->pdata, environment, G_SPAWN_SEARCH_PATH, NULL, NULL,
-			  &output, &said, &status, &reason))
+	if (!g_spawn_sync(NULL, (char **)words->pdata, environment, G_SPAWN_SEARCH_PATH,
+			  new_files_in_child, NULL, &output, &said, &status, &reason))
 		return g_error_matches(reason, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT)
 			       ? FAILURE_NULL(error, ENOENT,
 					      "certificates are made by certtool, which is not "
 					      "installed (Debian package: gnutls-bin; Fedora: "
 					      "gnutls-utils)")
 			       : FAILURE_NULL(error, EIO, "certtool: %s", reason->message);
-	if (g_spawn_check_wait_status(status, NULL))
+	if (g_spawn_check_wait_status(status, &reason))
 		return g_steal_pointer(&output);
+	if (!WIFEXITED(status))
+		return FAILURE_NULL(error, EIO, "certtool: %s", reason->message);
 	/* The last line is the error. */
 	g_strchomp(said);
 	return FAILURE_NULL(error, code, "certtool: %s",
@@ -146,13 +149,6 @@ enum {
 };
 
 #define HOST_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._:"
-
-static bool
-make_directory(const char *path, GError **error)
-{
-	return mkdir(path, DIRECTORY_MODE) == 0 || errno == EEXIST ||
-	       failure_errno(error, errno, "the directory %s can't be made", path);
-}
 
 /* ---- the names */
 
@@ -385,8 +381,11 @@ certificates_make(const struct certificates_wanted *wanted, GError **error)
 	struct maker maker = {.wanted = wanted};
 	bool made;
 
-	if (!check_names(wanted, error) || !make_directory(wanted->directory, error))
+	if (!check_names(wanted, error))
 		return false;
+	if (mkdir(wanted->directory, DIRECTORY_MODE) < 0 && errno != EEXIST)
+		return failure_errno(error, errno, "the directory %s can't be made",
+				     wanted->directory);
 	made = new_files_begin(&maker.files, wanted->directory, error) && maker_make(&maker, error);
 	if (made)
 		new_files_print(&maker.files);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
@@ -32,6 +33,26 @@ file_free(struct new_file *file)
 	g_free(file);
 }
 
+/* Signals that end a program wait while it makes files: drafts would be left. */
+static void
+new_files_set_signals(int how)
+{
+	static const int all[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (guint i = 0; i < G_N_ELEMENTS(all); i++)
+		sigaddset(&set, all[i]);
+	sigprocmask(how, &set, NULL);
+}
+
+void
+new_files_in_child(void *unused)
+{
+	(void)unused;
+	new_files_set_signals(SIG_UNBLOCK);
+}
+
 bool
 new_files_begin(struct new_files *files, const char *directory, GError **error)
 {
@@ -45,6 +66,7 @@ new_files_begin(struct new_files *files, const char *directory, GError **error)
 	if (flock(files->lock, LOCK_EX) < 0)
 		return failure_errno(error, errno, "%s can't be locked", directory);
 	files->drafts = g_build_filename(directory, ".nbdloop-keys.XXXXXX", NULL);
+	new_files_set_signals(SIG_BLOCK);
 	/* Of mode 0700. */
 	if (mkdtemp(files->drafts))
 		return true;
@@ -171,4 +193,5 @@ new_files_end(struct new_files *files)
 	for (guint i = 0; i < files->directories->len; i++)
 		rmdir(g_ptr_array_index(files->directories, i));
 	g_ptr_array_unref(files->directories);
+	new_files_set_signals(SIG_UNBLOCK);
 }

@@ -18,9 +18,13 @@ struct new_files {
 };
 
 /* Waits until no other nbdloop makes files in this directory.  The caller calls new_files_end(),
- * after an error, too. */
+ * after an error, too.  Signals that end the program wait until then. */
 bool
 new_files_begin(struct new_files *files, const char *directory, GError **error);
+
+/* To be called in a child process before exec(): there, they do not wait. */
+void
+new_files_in_child(void *unused);
 
 /* Makes a directory for some of them, unless it is there.  It goes again if they are not made. */
 bool

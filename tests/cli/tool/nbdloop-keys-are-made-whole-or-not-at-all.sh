@@ -132,4 +132,19 @@ refuses 'pki/ca-key.pem is no private key' certificates pki --client=bob
 rm pki/ca-cert.pem
 refuses 'pki/ca-key.pem is there already' certificates pki --replace --client=bob
 expect_equal "the authority's key" nonsense "$(cat pki/ca-key.pem)"
+# A signal that ends the program, as Ctrl-C does, waits until no draft is left.
+mkdir ended
+ended() # DIRECTORY COMMAND: what certtool does after the signal
+{
+	local status=0
+	printf '#!/bin/sh\nkill -TERM "$PPID"\n%s\n' "$2" >ended/certtool
+	chmod 755 ended/certtool
+	certtool=$(command -v certtool) PATH=$dir/ended:$PATH nbdloop keys certificates "$1" --client=dora \
+		>said.log 2>&1 || status=$?
+	expect_equal "status after a signal" 143 "$status"
+}
+ended killed 'kill -TERM $$'
+expect_equal "files after a signal that ended certtool, too" "" "$(ls -A killed)"
+ended whole 'exec "$certtool" "$@"'
+expect_equal "files after a signal" "ca-cert.pem ca-key.pem dora" "$(cd whole && echo *)"
 expect_equal "directories of drafts" "" "$(find . -name '.nbdloop-keys*')"
