@@ -10,6 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Longer than any text that a program prints at once but for lists: written by stdio itself, in
+ * between, its errno would be lost. */
+static char standard_output[64 << 10];
+
 void
 standard_fds_ensure(void)
 {
@@ -25,6 +29,8 @@ standard_fds_ensure(void)
 			_exit(EXIT_FAILURE);
 		_exit(EXIT_FAILURE);
 	}
+	if (!isatty(STDOUT_FILENO))
+		setvbuf(stdout, standard_output, _IOFBF, sizeof(standard_output));
 }
 
 static int write_error; /* errno of the last flush that failed */
