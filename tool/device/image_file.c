@@ -4,6 +4,7 @@
 #include "tool/failure.h"
 #include "tool/link/server_link.h"
 
+#include "common/cleanup.h"
 #include "common/image_lock.h"
 #include "engine/backing/image_kinds.h"
 
@@ -57,27 +58,23 @@ image_file_has_no_writer(const char *path, GError **error)
 			     .l_whence = SEEK_SET,
 			     .l_start = IMAGE_LOCK_HELD + IMAGE_LOCK_WRITE,
 			     .l_len = 1};
-	const int fd = image_file_hold(path, NULL);
-	const bool locked = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	int CLEANUP_CLOSE fd = image_file_hold(path, NULL);
 
-	if (fd >= 0)
-		close(fd);
-	return !locked || failure(error, EBUSY,
-				  "%s: a server (nbdloopd, QEMU) has it open to write to it: stop "
-				  "that first, or name another file",
-				  path);
+	return fd < 0 || fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type == F_UNLCK ||
+	       failure(error, EBUSY,
+		       "%s: a server (nbdloopd, QEMU) has it open to write to it: stop "
+		       "that first, or name another file",
+		       path);
 }
 
 uint64_t
 image_file_size(const char *path, const struct stat *st)
 {
-	int fd = S_ISBLK(st->st_mode) ? image_file_hold(path, NULL) : -1;
+	int CLEANUP_CLOSE fd = S_ISBLK(st->st_mode) ? image_file_hold(path, NULL) : -1;
 	uint64_t size = S_ISBLK(st->st_mode) ? 0 : (uint64_t)st->st_size;
 
-	if (fd >= 0) {
+	if (fd >= 0)
 		ioctl(fd, BLKGETSIZE64, &size);
-		close(fd);
-	}
 	return size;
 }
 

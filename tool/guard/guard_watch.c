@@ -153,30 +153,22 @@ settle_attachment(void *data)
 	return NULL;
 }
 
-static int
-start_settling(struct settling *settling)
-{
-	pthread_attr_t attributes;
-	int err = pthread_attr_init(&attributes);
-
-	if (err)
-		return err;
-	pthread_attr_setstacksize(&attributes, STACK);
-	err = pthread_create(&settling->thread, &attributes, settle_attachment, settling);
-	pthread_attr_destroy(&attributes);
-	return err;
-}
-
 static bool
 settling_begin(struct settling *settling, const struct attachment *attachment, GError **error)
 {
+	pthread_attr_t attributes;
 	int ends[2], err;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return failure_errno(error, errno, "a pipe can't be made");
 	*settling =
 		(struct settling){.attachment = attachment, .fd = ends[0], .thread_fd = ends[1]};
-	err = start_settling(settling);
+	err = pthread_attr_init(&attributes);
+	if (err == 0) {
+		pthread_attr_setstacksize(&attributes, STACK);
+		err = pthread_create(&settling->thread, &attributes, settle_attachment, settling);
+		pthread_attr_destroy(&attributes);
+	}
 	if (err == 0)
 		return true;
 	close(ends[0]);

@@ -9,38 +9,24 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-bool
-server_supply_make(int *ours, int *theirs, GError **error)
-{
-	int pair[2];
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return failure_errno(error, errno, "the socket to a server can't be made");
-	*ours = pair[0];
-	*theirs = pair[1];
-	return true;
-}
-
-void
-server_supply_close(int *supply)
-{
-	if (*supply >= 0)
-		close(*supply);
-	*supply = -1;
-}
-
 static bool
-supply_make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
+supply_make_pairs(int type, int *ours, int *theirs, unsigned int count, GError **error)
 {
 	for (unsigned int i = 0; i < count; i++) {
 		int pair[2];
 
-		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) < 0)
 			return failure_errno(error, errno, "the sockets to a server can't be made");
 		ours[i] = pair[0];
 		theirs[i] = pair[1];
 	}
 	return true;
+}
+
+bool
+server_supply_make(int *ours, int *theirs, GError **error)
+{
+	return supply_make_pairs(SOCK_SEQPACKET, ours, theirs, 1, error);
 }
 
 static bool
@@ -75,7 +61,7 @@ server_supply_pass(int supply, int *ours, unsigned int count, GError **error)
 
 	for (unsigned int i = 0; i < count; i++)
 		ours[i] = theirs[i] = -1;
-	passed = supply_make_pairs(ours, theirs, count, error) &&
+	passed = supply_make_pairs(SOCK_STREAM, ours, theirs, count, error) &&
 		 supply_pass(supply, theirs, count, error);
 	server_sockets_close(theirs, count);
 	if (!passed)
@@ -95,6 +81,6 @@ server_supply_is_idle(int *supply)
 	while ((n = recv(*supply, text, sizeof(text), MSG_DONTWAIT)) > 0)
 		idle = true;
 	if (n == 0 || (errno != EAGAIN && errno != EINTR))
-		server_supply_close(supply);
+		server_sockets_close(supply, 1);
 	return idle;
 }

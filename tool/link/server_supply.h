@@ -27,8 +27,4 @@ server_supply_pass(int supply, int *ours, unsigned int count, GError **error);
 bool
 server_supply_is_idle(int *supply);
 
-/* Closes it, unless it is -1 already. */
-void
-server_supply_close(int *supply);
-
 #endif

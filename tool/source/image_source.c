@@ -191,9 +191,9 @@ image_source_start_supplied(struct source *source, GError **error)
 	bool started = server_supply_make(&image->supply, &theirs, error) &&
 		       image_source_start(source, theirs, error);
 
-	server_supply_close(&theirs);
+	server_sockets_close(&theirs, 1);
 	if (!started)
-		server_supply_close(&image->supply);
+		server_sockets_close(&image->supply, 1);
 	return started;
 }
 
@@ -214,7 +214,7 @@ image_source_end_server(struct source *source)
 {
 	struct image_source *image = source->state;
 
-	server_supply_close(&image->supply);
+	server_sockets_close(&image->supply, 1);
 	server_process_end(&image->server, END_PATIENCE_MS);
 	image_source_listen(source);
 	server_process_fini(&image->server);
@@ -330,7 +330,7 @@ image_source_is_lost(struct source *source, bool *crashed, char **why)
 		*why = g_strdup("the connection to the server has ended");
 		return true;
 	}
-	server_supply_close(&image->supply);
+	server_sockets_close(&image->supply, 1);
 	image_source_listen(source);
 	server_process_fini(&image->server);
 	source_close_connections(source);
@@ -369,7 +369,7 @@ image_source_kill(struct source *source)
 	struct image_source *image = source->state;
 
 	/* A server that is ended on purpose gets no connections. */
-	server_supply_close(&image->supply);
+	server_sockets_close(&image->supply, 1);
 	if (image->server.pid != 0)
 		kill(image->server.pid, SIGKILL);
 }

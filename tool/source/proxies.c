@@ -5,6 +5,7 @@
 #include "tool/source/background.h"
 #include "tool/nap.h"
 #include "tool/link/proxy.h"
+#include "tool/link/server_process.h"
 
 #include "common/log.h"
 #include "common/thread.h"
@@ -47,27 +48,6 @@ close_all_but(int *fds, unsigned int count)
 	close_range(next, ~0U, 0);
 }
 
-static int
-run_proxy(const struct proxied *proxied, unsigned int count, const char *place)
-{
-	g_autofree int *fds = g_new(int, 2 * count);
-	int r;
-
-	for (unsigned int i = 0; i < count; i++) {
-		fds[2 * i] = proxied[i].kernel;
-		fds[2 * i + 1] = proxied[i].server;
-	}
-	prctl(PR_SET_NAME, "nbdloop-proxy");
-	background_enter();
-	close_all_but(fds, 2 * count);
-	r = proxy_run(proxied, count, place);
-	if (r < 0)
-		log_error("%s: the proxy can't work: %s", place, g_strerror(-r));
-	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
-}
-
-/* ---- starting */
-
 /* The share of one process: every `step`th connection, from `first` on. */
 struct share {
 	struct source_connection *const *connections;
@@ -79,7 +59,9 @@ static int
 become_proxy(const struct share *share, const int *theirs, const char *place)
 {
 	g_autofree struct proxied *proxied = g_new(struct proxied, share->count);
+	g_autofree int *fds = g_new(int, 2 * share->count);
 	unsigned int taken = 0;
+	int r;
 
 	for (unsigned int i = 0; i < share->count; i++) {
 		struct source_connection *connection = share->connections[i];
@@ -88,14 +70,24 @@ become_proxy(const struct share *share, const int *theirs, const char *place)
 			source_connection_close(connection);
 			continue;
 		}
+		fds[2 * taken] = theirs[i];
+		fds[2 * taken + 1] = connection->fd;
 		proxied[taken++] = (struct proxied){
 			.kernel = theirs[i],
 			.server = connection->fd,
 			.session = g_steal_pointer(&connection->session),
 		};
 	}
-	return run_proxy(proxied, taken, place);
+	prctl(PR_SET_NAME, "nbdloop-proxy");
+	background_enter();
+	close_all_but(fds, 2 * taken);
+	r = proxy_run(proxied, taken, place);
+	if (r < 0)
+		log_error("%s: the proxy can't work: %s", place, g_strerror(-r));
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+/* ---- starting */
 
 static bool
 start_all(struct proxies *proxies, struct share *share, const int *theirs, const char *place,
@@ -114,39 +106,25 @@ start_all(struct proxies *proxies, struct share *share, const int *theirs, const
 	return true;
 }
 
-/* A connection over which the kernel talks to a proxy. */
-static bool
-make_pair(int *ours, int *theirs, GError **error)
-{
-	const int buffer = BUFFER;
-	int pair[2];
-
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return failure_errno(error, errno, "the sockets of a proxy can't be made");
-	for (unsigned int i = 0; i < 2; i++)
-		setsockopt(pair[i], SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer));
-	*ours = pair[0];
-	*theirs = pair[1];
-	return true;
-}
-
+/* Connections over which the kernel talks to proxies. */
 static bool
 make_pairs(int *ours, int *theirs, unsigned int count, GError **error)
 {
+	const int buffer = BUFFER;
+
 	for (unsigned int i = 0; i < count; i++)
 		ours[i] = theirs[i] = -1;
 	for (unsigned int i = 0; i < count; i++) {
-		if (!make_pair(&ours[i], &theirs[i], error))
-			return false;
+		int pair[2];
+
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+			return failure_errno(error, errno, "the sockets of a proxy can't be made");
+		for (unsigned int j = 0; j < 2; j++)
+			setsockopt(pair[j], SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof(buffer));
+		ours[i] = pair[0];
+		theirs[i] = pair[1];
 	}
 	return true;
-}
-
-static void
-close_fd(int fd)
-{
-	if (fd >= 0)
-		close(fd);
 }
 
 bool
@@ -164,12 +142,12 @@ proxies_start(struct proxies *proxies, struct source_connection *const *connecti
 	for (unsigned int i = 0; i < count; i++) {
 		/* The keys are wiped here: only the proxy has them. */
 		source_connection_close(connections[i]);
-		close_fd(theirs[i]);
 		if (started)
 			connections[i]->fd = ours[i];
-		else
-			close_fd(ours[i]);
 	}
+	server_sockets_close(theirs, count);
+	if (!started)
+		server_sockets_close(ours, count);
 	return started;
 }
 

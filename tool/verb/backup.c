@@ -37,7 +37,6 @@ struct live_source {
 	struct backup_moment moment;
 	struct asked_server server;
 	struct snapshot_options how;
-	bool locked;  /* the target has a lock: no other backup into it is running */
 	char *text;   /* which image it is, for the target's state and for messages */
 	char *origin; /* the name of its export */
 	char *prefix; /* of the names for this target */
@@ -94,8 +93,9 @@ prefix_for(const char *target)
 
 /* ---- the server's exports */
 
+/* The export of that name; with `snapshots`, it may be one.  NULL: there is none. */
 static json_t *
-live_find_export(json_t *status, const char *name)
+live_find_export(json_t *status, const char *name, bool snapshots)
 {
 	json_t *export;
 	size_t i;
@@ -104,7 +104,7 @@ live_find_export(json_t *status, const char *name)
 		return server_link_export(status);
 	json_array_foreach(json_object_get(status, "exports"), i, export)
 	{
-		if (!json_object_get(export, "snapshot") &&
+		if ((snapshots || !json_object_get(export, "snapshot")) &&
 		    g_strcmp0(json_string_value(json_object_get(export, "name")), name) == 0)
 			return export;
 	}
@@ -115,7 +115,7 @@ static bool
 find_origin(struct live_source *live, const struct live_source_wish *wish, GError **error)
 {
 	json_auto_t *status = asked_server_ask(&live->server, "status", error);
-	json_t *export = live_find_export(status, wish->export);
+	json_t *export = live_find_export(status, wish->export, false);
 
 	if (!status)
 		return false;
@@ -171,8 +171,9 @@ end_checkpoints(struct live_source *live, json_t *status,
 	json_t *checkpoint;
 	size_t i;
 
-	json_array_foreach(json_object_get(live_find_export(status, live->origin), "checkpoints"),
-			   i, checkpoint)
+	json_array_foreach(
+		json_object_get(live_find_export(status, live->origin, false), "checkpoints"), i,
+		checkpoint)
 	{
 		const char *name = json_string_value(json_object_get(checkpoint, "name"));
 
@@ -203,20 +204,6 @@ live_is_older(const struct live_source *live, const char *name)
 
 /* ---- the moment */
 
-static bool
-has_export(json_t *status, const char *name)
-{
-	json_t *export;
-	size_t i;
-
-	json_array_foreach(json_object_get(status, "exports"), i, export)
-	{
-		if (g_strcmp0(json_string_value(json_object_get(export, "name")), name) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* True also if it has gone by itself: at its time, or with its server, of which a restarted one is
  * asked again. */
 static bool
@@ -228,7 +215,7 @@ remove_left_snapshot(struct live_source *live, json_t *export, const char *name,
 	if (snapshot_remove(&live->server, export, NULL, &why))
 		return true;
 	status = asked_server_ask(&live->server, "status", NULL);
-	if (!status || has_export(status, name))
+	if (!status || live_find_export(status, name, true))
 		return failure_pass(error, &why);
 	g_error_free(why);
 	return true;
@@ -244,7 +231,7 @@ remove_left(struct live_source *live, GError **error)
 	json_t *export;
 	size_t i;
 
-	if (!live->locked)
+	if (!live->moment.checkpoint)
 		return true;
 	status = asked_server_ask(&live->server, "status", error);
 	json_array_foreach(json_object_get(status, "exports"), i, export)
@@ -256,8 +243,7 @@ remove_left(struct live_source *live, GError **error)
 		    !remove_left_snapshot(live, export, name, error))
 			return false;
 	}
-	if (live->moment.checkpoint)
-		end_checkpoints(live, status, is_left);
+	end_checkpoints(live, status, is_left);
 	return status;
 }
 
@@ -310,14 +296,14 @@ live_make(struct backup_moment *moment, GError **error)
 static bool
 has_connection(const struct live_source *live, json_t *status, const struct end *target)
 {
-	json_t *origin = live_find_export(status, live->origin), *connection;
+	json_t *origin = live_find_export(status, live->origin, false), *connection;
 	size_t i;
 
 	json_array_foreach(json_object_get(status, "connections"), i, connection)
 	{
 		const char *client = json_string_value(json_object_get(connection, "client")),
 			   *name = json_string_value(json_object_get(connection, "export"));
-		json_t *export = name ? live_find_export(status, name) : NULL;
+		json_t *export = name ? live_find_export(status, name, false) : NULL;
 
 		if (client && export && image_file_is_of_both(origin, export) &&
 		    export_end_is_client(target, client))
@@ -398,8 +384,7 @@ live_source_open(struct live_source *live, const struct live_source_wish *wish,
 	live->text = text_of(live);
 	live->prefix = prefix_for(wish->target);
 	live->name = g_strdup_printf("%s%08x%08x", live->prefix, g_random_int(), g_random_int());
-	live->locked = wish->checkpoint;
-	if (live->locked)
+	if (wish->checkpoint)
 		live->moment.checkpoint = live->name;
 	return true;
 }

@@ -154,14 +154,12 @@ static bool
 end_when_closed(struct nbd_driver *driver, const struct device *device, GError **error)
 {
 	const struct nbd_driver_change change = {.backend = device->backend, .end_on_close = true};
-	int fd;
+	int CLEANUP_CLOSE fd = -1;
 
 	if (!nbd_driver_change(driver, device->index, &change, error))
 		return false;
 	/* The last user may have closed it in the meantime: then this close is the last one. */
 	fd = device_node_open(device->name, O_RDONLY, error);
-	if (fd >= 0)
-		close(fd);
 	return fd >= 0;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/link/server_supply.h"
 
+#include "tool/link/server_process.h"
+
 #include "tests/lib/suite.h"
 
 #include <string.h>
@@ -22,8 +24,8 @@ begin(void)
 static void
 end(void)
 {
-	server_supply_close(&supply);
-	server_supply_close(&server);
+	server_sockets_close(&supply, 1);
+	server_sockets_close(&server, 1);
 }
 
 /* As the server does.  Returns how many. */
