@@ -66,11 +66,17 @@ bitmap_covered(const struct bitmap *bitmap)
 	return atomic_load(&bitmap->covered);
 }
 
-/* The bits from `first` to `last` of a word. */
+/* Returns the bits of the granules from `first` to `last` that are in a word. */
 static uint64_t
-bitmap_mask(unsigned int first, unsigned int last)
+bitmap_mask(uint64_t word, uint64_t first, uint64_t last)
 {
-	return (~UINT64_C(0) << first) & (~UINT64_C(0) >> (WORD_BITS - 1 - last));
+	uint64_t mask = ~UINT64_C(0);
+
+	if (word == first / WORD_BITS)
+		mask <<= first % WORD_BITS;
+	if (word == last / WORD_BITS)
+		mask &= ~UINT64_C(0) >> (WORD_BITS - 1 - last % WORD_BITS);
+	return mask;
 }
 
 /* Most granules are marked already, and then the cache line is only read. */
@@ -84,9 +90,7 @@ bitmap_mark(struct bitmap *bitmap, uint64_t start, uint64_t end)
 	if (last >= bitmap->granules)
 		last = bitmap->granules - 1;
 	for (uint64_t word = first / WORD_BITS; word <= last / WORD_BITS; word++) {
-		uint64_t mask =
-			bitmap_mask(word == first / WORD_BITS ? first % WORD_BITS : 0,
-				    word == last / WORD_BITS ? last % WORD_BITS : WORD_BITS - 1);
+		uint64_t mask = bitmap_mask(word, first, last);
 
 		if ((atomic_load_explicit(&bitmap->bits[word], memory_order_relaxed) & mask) !=
 		    mask)
@@ -104,9 +108,7 @@ bitmap_has(const struct bitmap *bitmap, uint64_t start, uint64_t end)
 	if (last >= bitmap->granules)
 		last = bitmap->granules - 1;
 	for (uint64_t word = first / WORD_BITS; word <= last / WORD_BITS; word++) {
-		uint64_t mask =
-			bitmap_mask(word == first / WORD_BITS ? first % WORD_BITS : 0,
-				    word == last / WORD_BITS ? last % WORD_BITS : WORD_BITS - 1);
+		uint64_t mask = bitmap_mask(word, first, last);
 
 		if ((atomic_load(&bitmap->bits[word]) & mask) != mask)
 			return false;

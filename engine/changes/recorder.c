@@ -3,6 +3,7 @@
 
 #include "engine/changes/record_keeper.h"
 
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/thread.h"
 
@@ -161,8 +162,7 @@ recorder_await(struct checkpoints *set, int64_t next, bool *stop)
 	pthread_mutex_lock(&set->queueing);
 	while (!set->queue && !set->stop && r == 0)
 		r = pthread_cond_timedwait(&set->work, &set->queueing, &time);
-	batch = set->queue;
-	set->queue = NULL;
+	batch = steal_pointer(&set->queue);
 	*stop = set->stop;
 	pthread_mutex_unlock(&set->queueing);
 	return batch;

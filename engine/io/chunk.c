@@ -203,20 +203,6 @@ chunk_measured(struct helper_job *job)
 	chunk_end_of_file(chunk->io->ctx, chunk, (int64_t)chunk->offset);
 }
 
-/* Finds where the file ends, for the error message. The file system may have to ask another machine
- * for the size, so a hosted context leaves this to a helper. */
-static void
-chunk_find_end_of_file(struct ioctx *ctx, struct chunk *chunk)
-{
-	if (!ctx->hosted) {
-		chunk_end_of_file(ctx, chunk, backing_size(&ctx->image->backing));
-		return;
-	}
-	chunk->job.work = chunk_measure;
-	chunk->job.done = chunk_measured;
-	helpers_give(&ctx->helpers, &chunk->job);
-}
-
 static void
 chunk_queue_again(struct ioctx *ctx, struct chunk *chunk)
 {
@@ -292,8 +278,16 @@ chunk_transfer_done(struct ioctx *ctx, struct chunk *chunk, uint64_t moved)
 	counter_add(&ctx->counters, COUNTER_SHORT_TRANSFERS, 1);
 	if (chunk->direct)
 		moved &= ~(uint64_t)(image->backing.direct_align - 1);
+	/* Finds where the file ends, for the error message. The file system may have to ask another
+	 * machine for the size, so a hosted context leaves this to a helper. */
+	if (moved == 0 && ctx->hosted) {
+		chunk->job.work = chunk_measure;
+		chunk->job.done = chunk_measured;
+		helpers_give(&ctx->helpers, &chunk->job);
+		return;
+	}
 	if (moved == 0) {
-		chunk_find_end_of_file(ctx, chunk);
+		chunk_end_of_file(ctx, chunk, backing_size(&image->backing));
 		return;
 	}
 	chunk->buffer = (char *)chunk->buffer + moved;

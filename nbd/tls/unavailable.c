@@ -12,11 +12,13 @@
 #include <errno.h>
 #include <stddef.h>
 
+/* None of the functions looks at a session, since there is none. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 int
 tls_credentials_load(const struct tls_files *files, struct tls_credentials **credentials,
 		     char **error)
 {
-	(void)files;
 	*credentials = NULL;
 	return error_set(
 		error, -ENOTSUP,
@@ -32,29 +34,23 @@ tls_credentials_ref(struct tls_credentials *credentials)
 void
 tls_credentials_unref(struct tls_credentials *credentials)
 {
-	(void)credentials;
 }
 
 bool
 tls_credentials_verify(const struct tls_credentials *credentials)
 {
-	(void)credentials;
 	return false;
 }
 
 bool
 tls_credentials_revoke(const struct tls_credentials *credentials)
 {
-	(void)credentials;
 	return false;
 }
 
 time_t
 tls_credentials_warn(const struct tls_credentials *credentials, time_t since, time_t now)
 {
-	(void)credentials;
-	(void)since;
-	(void)now;
 	return 0;
 }
 
@@ -62,8 +58,6 @@ int
 tls_session_new(struct tls_session **session, struct tls_credentials *credentials,
 		const char *server_name)
 {
-	(void)credentials;
-	(void)server_name;
 	*session = NULL;
 	return -ENOMEM;
 }
@@ -78,9 +72,6 @@ enum tls_result
 tls_session_handshake(struct tls_session *session, struct tls_input *input,
 		      struct nbd_output *output)
 {
-	(void)session;
-	(void)input;
-	(void)output;
 	return TLS_FAILED;
 }
 
@@ -88,10 +79,6 @@ enum tls_result
 tls_session_read(struct tls_session *session, struct tls_input *input, void *to, size_t size,
 		 size_t *length)
 {
-	(void)session;
-	(void)input;
-	(void)to;
-	(void)size;
 	*length = 0;
 	return TLS_FAILED;
 }
@@ -100,10 +87,6 @@ enum tls_result
 tls_session_write(struct tls_session *session, const void *data, size_t length, size_t *taken,
 		  struct nbd_output *output)
 {
-	(void)session;
-	(void)data;
-	(void)length;
-	(void)output;
 	*taken = 0;
 	return TLS_FAILED;
 }
@@ -111,50 +94,41 @@ tls_session_write(struct tls_session *session, const void *data, size_t length, 
 void
 tls_session_close(struct tls_session *session, struct nbd_output *output)
 {
-	(void)session;
-	(void)output;
 }
 
 bool
 tls_session_has_data(const struct tls_session *session)
 {
-	(void)session;
 	return false;
 }
 
 bool
 tls_session_at_record(const struct tls_session *session)
 {
-	(void)session;
 	return true;
 }
 
 bool
 tls_session_uses(const struct tls_session *session, const struct tls_credentials *credentials)
 {
-	(void)session;
-	(void)credentials;
 	return true;
 }
 
 const char *
 tls_session_reason(const struct tls_session *session)
 {
-	(void)session;
 	return "there is no TLS in this build";
 }
 
 const char *
 tls_session_describe(const struct tls_session *session)
 {
-	(void)session;
 	return "";
 }
 
 int
 tls_session_identity(const struct tls_session *session, struct tls_identity *identity)
 {
-	(void)session;
 	*identity = (struct tls_identity){0};
 	return 0;
 }
@@ -168,8 +142,6 @@ tls_identity_fini(struct tls_identity *identity)
 int
 ktls_begin(struct tls_session *session, int fd, char reason[KTLS_REASON_MAX])
 {
-	(void)session;
-	(void)fd;
 	reason[0] = '\0';
 	return 1;
 }
@@ -177,20 +149,17 @@ ktls_begin(struct tls_session *session, int fd, char reason[KTLS_REASON_MAX])
 void
 ktls_close(int fd)
 {
-	(void)fd;
 }
 
 uint64_t
 ktls_record_limit(const struct tls_session *session)
 {
-	(void)session;
 	return 0;
 }
 
 bool
 ktls_keys_change(const struct tls_session *session)
 {
-	(void)session;
 	return false;
 }
 

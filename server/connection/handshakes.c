@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -26,17 +25,6 @@ struct handshakes {
 	unsigned int started;
 	void (*post)(struct worker *worker, struct worker_message *message);
 };
-
-static void
-do_step(struct handshake_job *job, struct tls_credentials *credentials)
-{
-	if (atomic_load(&job->abandoned) ||
-	    (!job->session && tls_session_new(&job->session, credentials, NULL) < 0)) {
-		job->result = TLS_FAILED;
-		return;
-	}
-	job->result = tls_session_handshake(job->session, &job->input, &job->output);
-}
 
 /* The next job, with a reference of the present credentials; NULL: there will be none. */
 static struct handshake_job *
@@ -69,7 +57,12 @@ thread_main(void *data)
 	setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICER);
 	thread_confine(THREAD_HANDSHAKES);
 	while ((job = next_job(handshakes, &credentials)) != NULL) {
-		do_step(job, credentials);
+		if (atomic_load(&job->abandoned) ||
+		    (!job->session && tls_session_new(&job->session, credentials, NULL) < 0))
+			job->result = TLS_FAILED;
+		else
+			job->result =
+				tls_session_handshake(job->session, &job->input, &job->output);
 		tls_credentials_unref(credentials);
 		handshakes->post(job->worker, &job->message);
 	}
@@ -81,7 +74,6 @@ handshakes_new(struct handshakes **made, struct tls_credentials *credentials,
 	       void (*post)(struct worker *worker, struct worker_message *message))
 {
 	struct handshakes *handshakes = calloc(1, sizeof(*handshakes));
-	sigset_t all, before;
 	int r = 0;
 
 	if (!handshakes) {
@@ -93,15 +85,11 @@ handshakes_new(struct handshakes **made, struct tls_credentials *credentials,
 	handshakes->last = &handshakes->first;
 	pthread_mutex_init(&handshakes->mutex, NULL);
 	pthread_cond_init(&handshakes->changed, NULL);
-	/* Signals are for the main thread. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (r == 0 && handshakes->started < THREADS) {
-		r = -pthread_create(&handshakes->threads[handshakes->started], NULL, thread_main,
-				    handshakes);
+		r = thread_start(&handshakes->threads[handshakes->started], thread_main,
+				 handshakes);
 		handshakes->started += r == 0;
 	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (r < 0)
 		handshakes_free(handshakes);
 	else

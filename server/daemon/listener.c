@@ -275,9 +275,7 @@ listeners_open_socket(struct listener **listeners, const struct sockaddr *addres
 	/* IPv4 has a socket of its own. */
 	if (address->sa_family == AF_INET6)
 		listener_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	if (bind(fd, address, length) < 0)
-		return -errno;
-	if (listen(fd, SOMAXCONN) < 0)
+	if (bind(fd, address, length) < 0 || listen(fd, SOMAXCONN) < 0)
 		return -errno;
 	r = listeners_add(listeners, fd, NULL, false);
 	if (r == 0)

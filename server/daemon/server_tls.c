@@ -16,16 +16,6 @@
 /* The clock may be set meanwhile, and poll()'s stands still while the machine sleeps. */
 #define WATCH_SECONDS 3600
 
-static enum tls_verify
-tls_verify_of(const struct server_config *config)
-{
-	switch (config->tls_verify_peer) {
-	case TRISTATE_ON: return TLS_VERIFY_ON;
-	case TRISTATE_OFF: return TLS_VERIFY_OFF;
-	default: return TLS_VERIFY_AUTO;
-	}
-}
-
 enum nbd_tls
 server_tls_mode(const struct server_config *config)
 {
@@ -39,22 +29,25 @@ server_tls_mode(const struct server_config *config)
 enum kernel_tls
 server_tls_kernel(const struct server_config *config)
 {
-	switch (config->tls_kernel) {
-	case TRISTATE_ON: return KERNEL_TLS_ON;
-	case TRISTATE_OFF: return KERNEL_TLS_OFF;
-	default: return KERNEL_TLS_AUTO;
-	}
+	static const enum kernel_tls modes[] = {[TRISTATE_AUTO] = KERNEL_TLS_AUTO,
+						[TRISTATE_ON] = KERNEL_TLS_ON,
+						[TRISTATE_OFF] = KERNEL_TLS_OFF};
+
+	return modes[config->tls_kernel];
 }
 
 static int
 tls_load(const struct server_config *config, struct tls_credentials **credentials, char **error)
 {
+	static const enum tls_verify checks[] = {[TRISTATE_AUTO] = TLS_VERIFY_AUTO,
+						 [TRISTATE_ON] = TLS_VERIFY_ON,
+						 [TRISTATE_OFF] = TLS_VERIFY_OFF};
 	const struct tls_files files = {
 		.side = TLS_SERVER,
 		.certificates = config->tls_certificates,
 		.psk = config->tls_psk,
 		.priority = config->tls_priority,
-		.verify = tls_verify_of(config),
+		.verify = checks[config->tls_verify_peer],
 	};
 
 	return tls_credentials_load(&files, credentials, error);

@@ -13,31 +13,25 @@
 
 #define CONTROL_SUFFIX ".sock"
 
-/* The control socket's path, with the suffix .nbd. Caller frees. */
-static char *
-choose_path(const char *control)
-{
-	size_t length = strlen(control), suffix = strlen(CONTROL_SUFFIX);
-	char *path;
-
-	if (length > suffix && strcmp(control + length - suffix, CONTROL_SUFFIX) == 0)
-		length -= suffix;
-	return asprintf(&path, "%.*s.nbd", (int)length, control) < 0 ? NULL : path;
-}
-
 int
 side_listener_open(void *data, bool local, char **error)
 {
 	struct side_listener *side = data;
 	struct listener *listener = NULL;
 	char *CLEANUP_FREE path = NULL;
+	size_t length, suffix = strlen(CONTROL_SUFFIX);
 	int r;
 
 	if (!side->control || (!side->needed && !local) || atomic_load(&side->listener))
 		return 0;
-	path = choose_path(side->control);
-	if (!path)
+	/* The control socket's path, with another suffix. */
+	length = strlen(side->control);
+	if (length > suffix && strcmp(side->control + length - suffix, CONTROL_SUFFIX) == 0)
+		length -= suffix;
+	if (asprintf(&path, "%.*s.nbd", (int)length, side->control) < 0) {
+		path = NULL;
 		return -ENOMEM;
+	}
 	r = listeners_add_unix(&listener, path, true, error);
 	if (r < 0)
 		return r;

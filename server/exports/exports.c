@@ -129,17 +129,6 @@ offer_new(struct exports *exports, struct export *export, struct access *access)
 	return offer;
 }
 
-static int
-export_check_facts(const struct export *export, char **error)
-{
-	struct nbd_export facts;
-	const char *problem;
-
-	offer_set_facts(&facts, export);
-	problem = nbd_export_problem(&facts);
-	return problem ? error_set(error, -EINVAL, "export \"%s\": %s", facts.name, problem) : 0;
-}
-
 static void
 export_log_summary(const struct export *export)
 {
@@ -168,12 +157,18 @@ export_refuse(struct exports *exports, struct export *export, int r, const char 
 int
 exports_offer(struct exports *exports, struct export *export, struct access *access, char **error)
 {
-	struct offer **end = &exports->listed, *offer;
-	int r = export_check_facts(export, error);
+	struct offer **end = &exports->listed, *offer = NULL;
+	struct nbd_export facts;
+	const char *problem;
+	int r = -ENOMEM;
 
-	offer = r < 0 ? NULL : offer_new(exports, export, access);
+	offer_set_facts(&facts, export);
+	problem = nbd_export_problem(&facts);
+	if (problem)
+		r = error_set(error, -EINVAL, "export \"%s\": %s", facts.name, problem);
+	else
+		offer = offer_new(exports, export, access);
 	if (!offer) {
-		r = r < 0 ? r : -ENOMEM;
 		export_refuse(exports, export, r, *error);
 		return r;
 	}

@@ -177,19 +177,6 @@ write_table(const struct metric_text *out, const struct metric_table *table,
 
 /* ---- latency */
 
-/* The upper bound of a bucket of struct traffic, in seconds. */
-static void
-bound_text(unsigned int bucket, char text[32])
-{
-	uint64_t us = UINT64_C(1) << bucket;
-
-	if (bucket == TRAFFIC_BUCKETS - 1)
-		snprintf(text, 32, "+Inf");
-	else
-		snprintf(text, 32, "%u.%06u", (unsigned int)(us / 1000000),
-			 (unsigned int)(us % 1000000));
-}
-
 static void
 write_histogram(const struct metric_text *out, const struct metric_figures *figures,
 		unsigned int op)
@@ -201,7 +188,12 @@ write_histogram(const struct metric_text *out, const struct metric_figures *figu
 
 	for (unsigned int bucket = 0; bucket < TRAFFIC_BUCKETS; bucket++) {
 		below += figures->traffic.latency[op][bucket];
-		bound_text(bucket, bound);
+		/* The upper bound of the bucket, in seconds. */
+		if (bucket == TRAFFIC_BUCKETS - 1)
+			snprintf(bound, sizeof(bound), "+Inf");
+		else
+			snprintf(bound, sizeof(bound), "%u.%06u", (1u << bucket) / 1000000,
+				 (1u << bucket) % 1000000);
 		metric_sample(out, &metric_latency_row, labels, 3, below);
 	}
 }

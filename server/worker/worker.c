@@ -16,7 +16,6 @@
 #include "common/thread.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -144,10 +143,8 @@ worker_open_mailbox(struct worker *worker)
 	enum worker_end end;
 
 	pthread_mutex_lock(&worker->mutex);
-	arrived = worker->arrived;
-	worker->arrived = NULL;
-	messages = worker->messages;
-	worker->messages = NULL;
+	arrived = steal_pointer(&worker->arrived);
+	messages = steal_pointer(&worker->messages);
 	end = worker->end;
 	worker->stopping = worker->awaited;
 	pthread_mutex_unlock(&worker->mutex);
@@ -295,7 +292,6 @@ worker_main(void *data)
 int
 worker_start(struct worker *worker, unsigned int number, const struct worker_config *config)
 {
-	sigset_t all, before;
 	int r;
 
 	*worker = (struct worker){.config = config, .number = number};
@@ -304,11 +300,7 @@ worker_start(struct worker *worker, unsigned int number, const struct worker_con
 		return -errno;
 	pthread_mutex_init(&worker->mutex, NULL);
 	pthread_cond_init(&worker->started_changed, NULL);
-	/* Signals are for the main thread. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = -pthread_create(&worker->thread, NULL, worker_main, worker);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	r = thread_start(&worker->thread, worker_main, worker);
 	if (r < 0) {
 		close(worker->event);
 		return r;

@@ -310,7 +310,8 @@ rbd_put_status(const struct backing *backing, struct json *json)
 static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static const struct rbd_module *loaded;
 
-/* The caller holds the mutex. */
+/* The caller holds the mutex. Returns the module, which stays loaded until the process ends; or NULL
+ * with *error, a sentence that begins with `path` and has the way out (the caller frees it). */
 static const struct rbd_module *
 module_load(const char *path, char **error)
 {
@@ -345,31 +346,22 @@ module_load(const char *path, char **error)
 	return module;
 }
 
-/* Returns the module, which stays loaded until the process ends; or NULL with *error, a sentence
- * that begins with `path` and has the way out (the caller frees it). */
-static const struct rbd_module *
-module_get(const char *path, char **error)
-{
-	const struct rbd_module *module;
-
-	pthread_mutex_lock(&loading);
-	if (!loaded)
-		loaded = module_load(path, error);
-	module = loaded;
-	pthread_mutex_unlock(&loading);
-	return module;
-}
-
 /* ---- opening */
 
 static int
 get_store(const char *path, unsigned int flags, const struct image_config *config,
 	  struct rbd_store **store, char **error)
 {
-	const struct rbd_module *module = module_get(path, error);
+	const struct rbd_module *module;
 	struct rbd_name name;
-	int r = module ? rbd_name_parse(path, &name, error) : -ENOENT;
+	int r;
 
+	pthread_mutex_lock(&loading);
+	if (!loaded)
+		loaded = module_load(path, error);
+	module = loaded;
+	pthread_mutex_unlock(&loading);
+	r = module ? rbd_name_parse(path, &name, error) : -ENOENT;
 	if (r < 0)
 		return r;
 	r = rbd_store_get(module,

@@ -5,6 +5,7 @@
 #include "engine/backing/ceph/rbd_pending.h"
 #include "engine/backing/ceph/rbd_size.h"
 
+#include "common/cleanup.h"
 #include "common/container_of.h"
 #include "common/error.h"
 #include "common/event.h"
@@ -329,8 +330,7 @@ attempt_end(struct rbd_attempt *attempt, int r)
 		rbd_size_doubt(store);
 	/* Changes of another export of the image wait for longer than a start. */
 	if (r == 0 || !at_start) {
-		calls = store->waiting;
-		store->waiting = NULL;
+		calls = steal_pointer(&store->waiting);
 		store->waiting_tail = &store->waiting;
 	} else if (store->waiting) {
 		attempt_begin_for_changes(store);

@@ -314,13 +314,16 @@ pending_tell(struct rbd_store *store, int64_t waited, bool fails)
 	store->told_failure = false;
 }
 
-/* The caller holds .pending, which is released meanwhile. */
 static void
-pending_look_now(struct rbd_store *store)
+pending_look(struct rbd_job *job)
 {
-	struct backing_call *callers = pending_abandon(store);
-	int64_t waited = pending_age(store);
+	struct rbd_store *store = container_of(job, struct rbd_store, looking);
+	struct backing_call *callers;
+	int64_t waited;
 
+	pthread_mutex_lock(&store->pending);
+	callers = pending_abandon(store);
+	waited = pending_age(store);
 	pthread_mutex_unlock(&store->pending);
 	pending_tell(store, waited, callers != NULL);
 	while (callers) {
@@ -329,17 +332,6 @@ pending_look_now(struct rbd_store *store)
 		callers->done(callers, -ETIMEDOUT);
 		callers = next;
 	}
-	pthread_mutex_lock(&store->pending);
-}
-
-static void
-pending_look(struct rbd_job *job)
-{
-	struct rbd_store *store = container_of(job, struct rbd_store, looking);
-
-	pthread_mutex_lock(&store->pending);
-	pending_look_now(store);
-	pthread_mutex_unlock(&store->pending);
 	rbd_job_add(job, LOOK_MS);
 }
 

@@ -4,6 +4,7 @@
 #include "engine/backing/ceph/rbd_checkpoint.h"
 #include "engine/backing/ceph/rbd_loss.h"
 
+#include "common/cleanup.h"
 #include "common/container_of.h"
 #include "common/log.h"
 
@@ -180,16 +181,6 @@ size_ask(struct rbd_store *store)
 	return r;
 }
 
-/* Takes the changes that may end now. The caller holds .doubting. */
-static struct backing_call *
-take_unsure(struct rbd_store *store)
-{
-	struct backing_call *unsure = store->unsure;
-
-	store->unsure = NULL;
-	return unsure;
-}
-
 /* The caller holds .doubting, which is released meanwhile. */
 static unsigned int
 size_learn(struct rbd_store *store)
@@ -206,7 +197,7 @@ size_learn(struct rbd_store *store)
 		return 0;
 	if (r == 0 || r == -ESHUTDOWN)
 		atomic_store(&store->resized, false);
-	unsure = take_unsure(store);
+	unsure = steal_pointer(&store->unsure);
 	store->untold = r == 0;
 	pthread_mutex_unlock(&store->doubting);
 	size_settle(store, unsure, r == 0);
@@ -298,7 +289,7 @@ rbd_size_end(struct rbd_store *store)
 
 	pthread_mutex_lock(&store->doubting);
 	store->asks = false;
-	unsure = take_unsure(store);
+	unsure = steal_pointer(&store->unsure);
 	pthread_mutex_unlock(&store->doubting);
 	rbd_job_end(&store->sizing);
 	size_settle(store, unsure, false);
