@@ -170,8 +170,9 @@ import fcntl, struct, sys, time
 with open(sys.argv[1]) as locks, open(sys.argv[2], "rb") as image:
     for line in locks:
         if line.startswith("lock:"):
-            first, last = map(int, line.split()[-2:])
-            lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, first, last - first + 1, 0)
+            first, last = line.split()[-2:]
+            length = 0 if last == "EOF" else int(last) - int(first) + 1
+            lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, int(first), length, 0)
             fcntl.fcntl(image, fcntl.F_OFD_SETLK if hasattr(fcntl, "F_OFD_SETLK") else 37, lock)
     print("holds", flush=True)
     time.sleep(600)' <(cat "/proc/$(cat "$pid_file")/fdinfo/"*) "$image"
