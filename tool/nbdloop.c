@@ -93,20 +93,11 @@ refuse_verb(const char *word)
 }
 
 static int
-nbdloop_run_verb(const struct verb *verb, int argc, char **argv)
-{
-	int status = verb_run(verb, argc, argv);
-	g_autofree char *directory = system_file_path(GUARD_DIRECTORY);
-
-	if (geteuid() == 0)
-		guard_files_clean(directory);
-	return status;
-}
-
-static int
 nbdloop_run(int argc, char **argv)
 {
+	g_autofree char *directory = system_file_path(GUARD_DIRECTORY);
 	const struct verb *verb;
+	int status;
 
 	/* As losetup. */
 	if (argc < 2)
@@ -120,10 +111,14 @@ nbdloop_run(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	verb = verb_find(argv[1]);
-	if (verb)
-		return nbdloop_run_verb(verb, argc - 1, argv + 1);
-	refuse_verb(argv[1]);
-	return EXIT_FAILURE;
+	if (!verb) {
+		refuse_verb(argv[1]);
+		return EXIT_FAILURE;
+	}
+	status = verb_run(verb, argc - 1, argv + 1);
+	if (geteuid() == 0)
+		guard_files_clean(directory);
+	return status;
 }
 
 int

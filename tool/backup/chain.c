@@ -49,22 +49,18 @@ chain_compare_names(const void *a, const void *b)
 static GPtrArray *
 find_names(const char *directory, GError **error)
 {
+	g_autoptr(GError) why = NULL;
+	g_autoptr(GDir) dir = g_dir_open(directory, 0, &why);
 	GPtrArray *names;
-	GError *why = NULL;
-	GDir *dir = g_dir_open(directory, 0, &why);
 	const char *name;
 
-	if (!dir) {
-		failure(error, ENOENT, "%s", why->message);
-		g_error_free(why);
-		return NULL;
-	}
+	if (!dir)
+		return FAILURE_NULL(error, ENOENT, "%s", why->message);
 	names = g_ptr_array_new_with_free_func(g_free);
 	while ((name = g_dir_read_name(dir))) {
 		if (g_str_has_suffix(name, ".delta"))
 			g_ptr_array_add(names, g_strdup(name));
 	}
-	g_dir_close(dir);
 	g_ptr_array_sort(names, chain_compare_names);
 	return names;
 }

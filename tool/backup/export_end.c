@@ -137,16 +137,11 @@ check_time(struct export_end *export, GError **error)
 
 /* ---- requests */
 
-static const char *
-said_of(const struct end_request *request)
-{
-	static const char *const said[] = {
-		[END_READ] = "reading",  [END_WRITE] = "writing",    [END_ZERO] = "zeroing",
-		[END_SYNC] = "flushing", [END_MAP] = "asking about",
-	};
-
-	return said[request->operation];
-}
+/* What is done, for errors. */
+static const char *const export_said[] = {
+	[END_READ] = "reading",  [END_WRITE] = "writing",    [END_ZERO] = "zeroing",
+	[END_SYNC] = "flushing", [END_MAP] = "asking about",
+};
 
 static void
 export_finish(struct export_end *export, struct end_request *request, int failed)
@@ -157,8 +152,8 @@ export_finish(struct export_end *export, struct end_request *request, int failed
 	if (failed)
 		failure_errno(&error, failed,
 			      "%s: %s %" G_GUINT64_FORMAT " bytes at %" G_GUINT64_FORMAT,
-			      export->options.uri, said_of(request), request->piece.length,
-			      request->piece.offset);
+			      export->options.uri, export_said[request->operation],
+			      request->piece.length, request->piece.offset);
 	request->done(request, error);
 }
 
@@ -219,29 +214,23 @@ export_prepare(struct end *end, struct pollfd polled[END_POLLED_MAX])
 	return export->count;
 }
 
-static void
-export_take_answers(struct export_end *export, struct export_connection *connection)
-{
-	struct end_request *request;
-	int failed;
-
-	while ((request = export_connection_answered(connection, &failed)))
-		export_finish(export, request, failed);
-	if (export_connection_is_lost(connection))
-		export_lose(export, connection);
-}
-
 static bool
 export_turn(struct end *end, const struct pollfd *polled, int count, GError **error)
 {
 	struct export_end *export = of_end(end);
+	struct end_request *request;
+	int failed;
 
 	for (int i = 0; i < count; i++) {
 		struct export_connection *connection = &export->connections[i];
 
 		export_connection_notify(connection, &polled[i]);
-		if (connection->handle)
-			export_take_answers(export, connection);
+		/* What comes after an answer may lose the connection. */
+		while (connection->handle &&
+		       (request = export_connection_answered(connection, &failed)))
+			export_finish(export, request, failed);
+		if (connection->handle && export_connection_is_lost(connection))
+			export_lose(export, connection);
 	}
 	if (!make_again(export, error) || !check_time(export, error))
 		return false;

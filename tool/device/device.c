@@ -122,7 +122,7 @@ device_read_facts(struct device *device, GError **error)
 	const char *name = device->name;
 	/* Since Linux 6.10; the driver has always let the kernel scan. */
 	g_autofree char *scans = device_read_text(name, "partscan", NULL);
-	GError *reason = NULL;
+	g_autoptr(GError) reason = NULL;
 
 	/* The first error stays. */
 	device->number = device_number_read(name, NULL, &reason);
@@ -130,10 +130,8 @@ device_read_facts(struct device *device, GError **error)
 	device->read_only = device_read_number(name, "ro", 1, &reason);
 	device->block_size = (unsigned int)device_read_number(name, "queue/logical_block_size",
 							      1 << 30, &reason);
-	if (reason) {
-		g_propagate_error(error, reason);
-		return false;
-	}
+	if (reason)
+		return failure_pass(error, &reason);
 	device->scans_partitions = !scans || strcmp(scans, "0") != 0;
 	read_identity(device);
 	read_partitions(device);
@@ -192,20 +190,18 @@ struct device *
 device_read(const char *name, GError **error)
 {
 	g_autofree char *plain = device_name(name, error);
-	GError *reason = NULL;
+	g_autoptr(GError) reason = NULL;
 	struct device *device;
 
 	if (!plain)
 		return NULL;
 	device = read_one(plain, &reason);
-	if (failure_is(reason, ENOENT)) {
-		g_clear_error(&reason);
+	if (failure_is(reason, ENOENT))
 		failure(error, ENOENT,
 			"there is no device /dev/%s; nbdloop list shows those that are attached",
 			plain);
-	} else if (reason) {
-		g_propagate_error(error, reason);
-	}
+	else if (reason)
+		failure_pass(error, &reason);
 	return device;
 }
 
@@ -238,9 +234,9 @@ find_attached(struct device *(*read)(const char *name, GError **error), GError *
 	if (!entries)
 		return NULL;
 	while ((name = g_dir_read_name(entries)) != NULL) {
-		GError *reason = NULL;
+		struct device *DEVICE_CLEANUP device = NULL;
+		g_autoptr(GError) reason = NULL;
 		g_autofree char *pid = NULL;
-		struct device *device;
 		unsigned int index;
 
 		if (parse_index(name, &index))
@@ -249,16 +245,14 @@ find_attached(struct device *(*read)(const char *name, GError **error), GError *
 		if (!pid)
 			continue;
 		device = read(name, &reason);
-		if (device && device->pid != 0) {
-			g_ptr_array_add(devices, device);
-		} else if (device) {
-			device_free(device); /* it has just been detached */
-		} else if (failure_is(reason, ENOENT)) {
-			g_clear_error(&reason); /* it has just been removed */
-		} else {
-			g_propagate_error(error, reason);
+		/* ENOENT: it has just been removed. */
+		if (!device && !failure_is(reason, ENOENT)) {
+			failure_pass(error, &reason);
 			return NULL;
 		}
+		/* Process 0: it has just been detached. */
+		if (device && device->pid != 0)
+			g_ptr_array_add(devices, g_steal_pointer(&device));
 	}
 	g_ptr_array_sort(devices, compare_devices);
 	return g_steal_pointer(&devices);

@@ -41,27 +41,21 @@ add_user(struct search *search, const char *format, ...)
 
 /* ---- mounts */
 
-static void
-look_at_mounts(struct search *search, const char *process)
-{
-	g_autoptr(GPtrArray) mounts = device_mounts(search->device, process);
-
-	for (guint i = 0; i < mounts->len; i++) {
-		const struct device_mount *mount = mounts->pdata[i];
-
-		add_user(search, "/dev/%s is mounted on %s", mount->part, mount->where);
-	}
-}
-
 /* Searches the mount namespace of a process, if that was not done before. */
 static void
 look_at_namespace(struct search *search, const char *process)
 {
 	g_autofree char *path = system_file_path("/proc/%s/ns/mnt", process);
 	char *namespace = g_file_read_link(path, NULL);
+	g_autoptr(GPtrArray) mounts = NULL;
 
 	if (namespace && g_hash_table_add(search->namespaces, namespace))
-		look_at_mounts(search, process);
+		mounts = device_mounts(search->device, process);
+	for (guint i = 0; mounts && i < mounts->len; i++) {
+		const struct device_mount *mount = mounts->pdata[i];
+
+		add_user(search, "/dev/%s is mounted on %s", mount->part, mount->where);
+	}
 }
 
 /* ---- swap, and devices made of the device */

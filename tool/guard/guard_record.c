@@ -183,17 +183,6 @@ record_limit(json_t *object, const char *name)
 	return value && strcmp(value, "0") != 0 ? g_intern_string(value) : NULL;
 }
 
-static GPtrArray *
-options_of(json_t *object)
-{
-	json_t *array = json_object_get(object, "options");
-	GPtrArray *options = g_ptr_array_new_with_free_func(g_free);
-
-	for (guint i = 0; i < json_array_size(array); i++)
-		g_ptr_array_add(options, g_strdup(json_string_value(json_array_get(array, i))));
-	return options;
-}
-
 /* What record_set_bytes() has set, or NULL.  Caller frees. */
 static char *
 record_bytes(json_t *object, const char *name)
@@ -208,6 +197,8 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 {
 	struct source_plan *source = &plan->source;
 	struct attachment_plan *attachment = &plan->attachment;
+	json_t *option;
+	size_t i;
 
 	progress->place = g_strcompress(json_string_value(json_object_get(object, "place")) ?: "");
 	progress->image.device = (dev_t)record_number(object, "device");
@@ -236,7 +227,9 @@ recall_device(json_t *object, struct guard_plan *plan, struct guard_progress *pr
 	source->connections = MAX((unsigned int)record_number(object, "connections"), 1);
 	source->silence = (unsigned int)record_number(object, "silence");
 	source->server = (enum server_kind)record_number(object, "server");
-	source->server_options = options_of(object);
+	source->server_options = g_ptr_array_new_with_free_func(g_free);
+	json_array_foreach(json_object_get(object, "options"), i, option)
+		g_ptr_array_add(source->server_options, g_strdup(json_string_value(option)));
 	source->direct_io = record_text(object, "planned-direct-io");
 	attachment->read_only = record_flag(object, "read-only");
 	attachment->timeout = (unsigned int)record_number(object, "timeout");

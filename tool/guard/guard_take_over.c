@@ -83,17 +83,6 @@ take_source(struct source *source, const struct guard_plan *plan,
 								.flags = progress->flags});
 }
 
-static bool
-take_server(struct guard *guard, const struct guard_progress *progress, pid_t server,
-	    GError **error)
-{
-	if (!image_source_adopt(&guard->source, server, &progress->image, error) ||
-	    !guard_link_listen(&guard->link, guard->source.control, error))
-		return false;
-	attachment_prepare_change(&guard->attachment);
-	return take_over_end_server(&guard->attachment, guard->source.control, server, error);
-}
-
 bool
 guard_take_over(struct guard *guard, const struct device *device, struct guard_plan *plan,
 		struct guard_progress *progress, GError **error)
@@ -118,8 +107,13 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 	    !attachment_take(&guard->attachment, device, error) ||
 	    (plan->attachment.swap && !guard_lock_memory(error)))
 		return false;
-	if (!plan->source.remote)
-		return take_server(guard, progress, server, error);
+	if (!plan->source.remote) {
+		if (!image_source_adopt(&guard->source, server, &progress->image, error) ||
+		    !guard_link_listen(&guard->link, guard->source.control, error))
+			return false;
+		attachment_prepare_change(&guard->attachment);
+		return take_over_end_server(&guard->attachment, control, server, error);
+	}
 	source_set_unseen(&guard->source);
 	/* The guard may have been killed before it took a limit away. */
 	if (plan->source.silence > 0)

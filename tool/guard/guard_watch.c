@@ -121,17 +121,6 @@ guard_watch_restore(struct guard *guard)
 	}
 }
 
-static void
-take_signal(const struct guard *guard)
-{
-	struct signalfd_siginfo signal;
-
-	if (read(guard->signals, &signal, sizeof(signal)) == sizeof(signal) &&
-	    signal.ssi_signo != SIGCHLD && signal.ssi_signo != SIGPIPE)
-		log_warning("%s is still attached: to end it, nbdloop detach /dev/%s",
-			    guard->attachment.name, guard->attachment.name);
-}
-
 /* ---- making a new device ready, in a thread of its own */
 
 struct settling {
@@ -139,8 +128,7 @@ struct settling {
 	pthread_t thread;
 	int fd;        /* a pipe's end, which hangs up when the thread has done its work */
 	int thread_fd; /* the other end, the thread's */
-	bool settled;  /* the thread's until then, as is `error` */
-	GError *error;
+	GError *error; /* the thread's until then */
 };
 
 static void *
@@ -148,7 +136,7 @@ settle_attachment(void *data)
 {
 	struct settling *settling = data;
 
-	settling->settled = attachment_settle(settling->attachment, &settling->error);
+	attachment_settle(settling->attachment, &settling->error);
 	close(settling->thread_fd);
 	return NULL;
 }
@@ -176,16 +164,6 @@ settling_begin(struct settling *settling, const struct attachment *attachment, G
 	return failure_errno(error, err, "a thread can't be started");
 }
 
-static bool
-settling_end(struct settling *settling, GError **error)
-{
-	pthread_join(settling->thread, NULL);
-	close(settling->fd);
-	if (settling->error)
-		g_propagate_error(error, settling->error);
-	return settling->settled;
-}
-
 /* The server may die while the kernel looks for partitions.  It is restarted as ever; otherwise the
  * kernel would wait for it in vain. */
 bool
@@ -193,8 +171,8 @@ guard_watch_settle(struct guard *guard, GError **error)
 {
 	struct settling settling;
 	g_autoptr(GError) fenced = NULL;
-	bool lost = false, settled;
 	struct pollfd end;
+	bool lost = false;
 
 	if (!settling_begin(&settling, &guard->attachment, error))
 		return false;
@@ -221,11 +199,13 @@ guard_watch_settle(struct guard *guard, GError **error)
 			lost = false;
 		}
 	}
-	settled = settling_end(&settling, fenced ? NULL : error);
-	if (fenced)
-		return failure_pass(error, &fenced);
-	if (!settled)
+	pthread_join(settling.thread, NULL);
+	close(settling.fd);
+	if (fenced || settling.error) {
+		failure_pass(error, fenced ? &fenced : &settling.error);
+		g_clear_error(&settling.error);
 		return false;
+	}
 	if (lost)
 		guard_watch_restore(guard);
 	return true;
@@ -442,6 +422,7 @@ wait_for_news(struct guard *guard)
 {
 	const struct source *source = &guard->source;
 	int timeout = guard_look_again(guard);
+	struct signalfd_siginfo signal;
 	unsigned int count = 3;
 	g_autofree struct pollfd *fds =
 		g_new0(struct pollfd, count + SOURCE_POLLED + source->plan->connections);
@@ -455,8 +436,10 @@ wait_for_news(struct guard *guard)
 		fds[count++] =
 			(struct pollfd){.fd = source->connections[i].fd, .events = POLLRDHUP};
 	poll(fds, count, timeout);
-	if (fds[0].revents)
-		take_signal(guard);
+	if (fds[0].revents && read(guard->signals, &signal, sizeof(signal)) == sizeof(signal) &&
+	    signal.ssi_signo != SIGCHLD && signal.ssi_signo != SIGPIPE)
+		log_warning("%s is still attached: to end it, nbdloop detach /dev/%s",
+			    guard->attachment.name, guard->attachment.name);
 	source_pass_output(&guard->source);
 	if (fds[1].revents)
 		guard_take_look(guard);

@@ -364,17 +364,6 @@ maker_add_client(struct maker *maker, const char *name, GError **error)
 	return maker_add_pair(maker, directory, "client", maker->end, lines, &pair, error);
 }
 
-static bool
-maker_make(struct maker *maker, GError **error)
-{
-	bool good = maker_find_authority(maker, error) && maker_set_end(maker, error) &&
-		    maker_add_server(maker, error);
-
-	for (char *const *name = maker->wanted->clients; good && name && *name; name++)
-		good = maker_add_client(maker, *name, error);
-	return good && new_files_make(&maker->files, error);
-}
-
 bool
 certificates_make(const struct certificates_wanted *wanted, GError **error)
 {
@@ -386,7 +375,12 @@ certificates_make(const struct certificates_wanted *wanted, GError **error)
 	if (mkdir(wanted->directory, DIRECTORY_MODE) < 0 && errno != EEXIST)
 		return failure_errno(error, errno, "the directory %s can't be made",
 				     wanted->directory);
-	made = new_files_begin(&maker.files, wanted->directory, error) && maker_make(&maker, error);
+	made = new_files_begin(&maker.files, wanted->directory, error) &&
+	       maker_find_authority(&maker, error) && maker_set_end(&maker, error) &&
+	       maker_add_server(&maker, error);
+	for (char *const *name = wanted->clients; made && name && *name; name++)
+		made = maker_add_client(&maker, *name, error);
+	made = made && new_files_make(&maker.files, error);
 	if (made)
 		new_files_print(&maker.files);
 	new_files_end(&maker.files);

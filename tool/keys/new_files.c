@@ -136,17 +136,6 @@ new_files_sync_directory(const char *path, GError **error)
 	       failure_errno(error, errno, "%s can't be stored", directory);
 }
 
-static void
-new_files_unmake(const struct new_files *files)
-{
-	for (guint i = 0; i < files->all->len; i++) {
-		struct new_file *file = g_ptr_array_index(files->all, i);
-
-		if (file->made && !file->replaces)
-			unlink(file->path);
-	}
-}
-
 bool
 new_files_make(struct new_files *files, GError **error)
 {
@@ -161,8 +150,12 @@ new_files_make(struct new_files *files, GError **error)
 			((struct new_file *)g_ptr_array_index(files->all, i))->path, error);
 	if (good)
 		g_ptr_array_set_size(files->directories, 0);
-	else
-		new_files_unmake(files);
+	for (guint i = 0; !good && i < files->all->len; i++) {
+		const struct new_file *file = g_ptr_array_index(files->all, i);
+
+		if (file->made && !file->replaces)
+			unlink(file->path);
+	}
 	return good;
 }
 

@@ -202,18 +202,6 @@ check_authority(GUri *parsed, GError **error)
 
 /* ---- its parts */
 
-static void
-take_tls(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters)
-{
-	const char *user = g_uri_get_user(parsed);
-
-	uri->tls = is_encrypted(parsed);
-	uri->user = user && *user ? g_strdup(user) : NULL;
-	uri->certificates = g_strdup(g_hash_table_lookup(parameters, "tls-certificates"));
-	uri->psk = g_strdup(g_hash_table_lookup(parameters, "tls-psk-file"));
-	uri->hostname = g_strdup(g_hash_table_lookup(parameters, "tls-hostname"));
-}
-
 static bool
 uri_take_server(struct nbd_uri *uri, GUri *parsed, GHashTable *parameters, GError **error)
 {
@@ -263,14 +251,18 @@ static bool
 uri_take_all(struct nbd_uri *uri, GUri *parsed, GError **error)
 {
 	g_autoptr(GHashTable) parameters = NULL;
-	const char *path = g_uri_get_path(parsed);
+	const char *path = g_uri_get_path(parsed), *user = g_uri_get_user(parsed);
 
 	if (!check_authority(parsed, error))
 		return false;
 	parameters = find_parameters(parsed, error);
 	if (!parameters)
 		return false;
-	take_tls(uri, parsed, parameters);
+	uri->tls = is_encrypted(parsed);
+	uri->user = user && *user ? g_strdup(user) : NULL;
+	uri->certificates = g_strdup(g_hash_table_lookup(parameters, "tls-certificates"));
+	uri->psk = g_strdup(g_hash_table_lookup(parameters, "tls-psk-file"));
+	uri->hostname = g_strdup(g_hash_table_lookup(parameters, "tls-hostname"));
 	uri->export = g_strdup(*path == '/' ? path + 1 : path);
 	if (strlen(uri->export) > NBD_STRING_MAX)
 		return failure(error, ENAMETOOLONG, "the export's name is too long");
@@ -349,17 +341,6 @@ nbd_uri_fini(struct nbd_uri *uri)
 
 /* ---- its addresses */
 
-static void
-add_unix(GArray *addresses, const char *path)
-{
-	struct nbd_address one = {.length = sizeof(struct sockaddr_un)};
-	struct sockaddr_un *address = (struct sockaddr_un *)&one.address;
-
-	address->sun_family = AF_UNIX;
-	g_strlcpy(address->sun_path, path, sizeof(address->sun_path));
-	g_array_append_val(addresses, one);
-}
-
 static bool
 add_resolved(GArray *addresses, const struct nbd_uri *uri, GError **error)
 {
@@ -396,10 +377,13 @@ GArray *
 nbd_uri_addresses(const struct nbd_uri *uri, GError **error)
 {
 	g_autoptr(GArray) addresses = g_array_new(false, false, sizeof(struct nbd_address));
+	struct nbd_address one = {.length = sizeof(struct sockaddr_un)};
+	struct sockaddr_un *address = (struct sockaddr_un *)&one.address;
 
-	if (uri->socket)
-		add_unix(addresses, uri->socket);
-	else if (!add_resolved(addresses, uri, error))
-		return NULL;
+	if (!uri->socket)
+		return add_resolved(addresses, uri, error) ? g_steal_pointer(&addresses) : NULL;
+	address->sun_family = AF_UNIX;
+	g_strlcpy(address->sun_path, uri->socket, sizeof(address->sun_path));
+	g_array_append_val(addresses, one);
 	return g_steal_pointer(&addresses);
 }

@@ -45,27 +45,19 @@ image_source_fini(struct source *source)
 
 /* ---- messages of the server */
 
-/* The text with the image's name in place of the path that the server got from image_source_find().
- * Caller frees. */
-static char *
-image_source_put_name(const struct source *source, const char *text)
-{
-	const struct image_source *image = source->state;
-	GString *words = g_string_new(text);
-	g_autofree char *path = image_file_path(image->fd);
-	g_autofree char *name = image->renamed ? image_file_name(path) : g_strdup(source->place);
-
-	g_string_replace(words, path, name, 0);
-	return g_string_free(words, false);
-}
-
 static void
 image_source_take_line(int level, const char *line, void *data)
 {
 	struct source *source = data;
 	struct image_source *image = source->state;
-	g_autofree char *text = image_source_put_name(source, line);
+	g_autofree char *path = image_file_path(image->fd);
+	g_autofree char *name = image->renamed ? image_file_name(path) : g_strdup(source->place);
+	g_autoptr(GString) words = g_string_new(line);
+	const char *text;
 
+	/* The server got this path from image_source_find(). */
+	g_string_replace(words, path, name, 0);
+	text = words->str;
 	if (level == LOG_LEVEL_ERROR && image->refusal)
 		g_string_append_printf(image->refusal, "%s%s", image->refusal->len ? "; " : "",
 				       text);

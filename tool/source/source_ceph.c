@@ -20,22 +20,6 @@ source_ceph_follows(const struct source *source)
 	return source->control && !source->plan->force && !image_file_is_here(source->place);
 }
 
-static json_t *
-ceph_ask_server(const char *control, GError **error)
-{
-	for (unsigned int i = 1;; i++) {
-		g_autoptr(GError) why = NULL;
-		json_t *status = server_link_ask(control, "status", &why);
-
-		if (status)
-			return status;
-		if (i == TRIES || !failure_is(why, ETIMEDOUT)) {
-			g_propagate_error(error, g_steal_pointer(&why));
-			return NULL;
-		}
-	}
-}
-
 bool
 source_ceph_ask(struct source *source, GError **error)
 {
@@ -47,9 +31,13 @@ source_ceph_ask(struct source *source, GError **error)
 
 	if (!source_ceph_follows(source))
 		return true;
-	status = ceph_ask_server(source->control, error);
-	if (!status)
-		return false;
+	for (unsigned int i = 1; !status; i++) {
+		g_autoptr(GError) why = NULL;
+
+		status = server_link_ask(source->control, "status", &why);
+		if (!status && (i == TRIES || !failure_is(why, ETIMEDOUT)))
+			return failure_pass(error, &why);
+	}
 	ceph = json_object_get(server_link_export(status), "ceph");
 	image->fenced = image->fenced || json_is_true(json_object_get(ceph, "fenced"));
 	owner = json_is_true(json_object_get(ceph, "lock_owner"));
@@ -66,39 +54,23 @@ source_ceph_ask(struct source *source, GError **error)
 	return true;
 }
 
-static void
-note_release(struct image_source *image)
-{
-	char *address = image->ceph_fence;
-
-	if (!address || g_str_has_suffix(address, FREE))
-		return;
-	image->ceph_fence = g_strconcat(address, FREE, NULL);
-	g_free(address);
-}
-
-static void
-note_taking(struct source *source, const char *client)
-{
-	struct image_source *image = source->state;
-
-	if (!source_ceph_follows(source))
-		return;
-	image->nameless = !client || !*client;
-	if (image->nameless)
-		return;
-	g_free(image->ceph_fence);
-	image->ceph_fence = g_strdup(client);
-}
-
 void
 source_ceph_take_event(struct source *source, const struct event *event)
 {
 	struct image_source *image = source->state;
+	const char *client = event->client && *event->client ? event->client : NULL;
+	char *last = image->ceph_fence;
 
 	image->fenced = image->fenced || event->kind == EVENT_FENCED;
-	if (event->kind == EVENT_LOCK_TAKEN)
-		note_taking(source, event->client);
-	if (event->kind == EVENT_LOCK_RELEASED)
-		note_release(image);
+	if (event->kind == EVENT_LOCK_TAKEN && source_ceph_follows(source)) {
+		image->nameless = !client;
+		if (client) {
+			image->ceph_fence = g_strdup(client);
+			g_free(last);
+		}
+	}
+	if (event->kind == EVENT_LOCK_RELEASED && last && !g_str_has_suffix(last, FREE)) {
+		image->ceph_fence = g_strconcat(last, FREE, NULL);
+		g_free(last);
+	}
 }

@@ -324,33 +324,27 @@ may_write(struct backup_moment *moment, const struct end *target, GError **error
 
 /* ---- afterwards */
 
-static void
-end_older_checkpoints(struct live_source *live)
-{
-	g_autoptr(GError) why = NULL;
-	json_auto_t *status = asked_server_ask(&live->server, "status", &why);
-
-	if (!status)
-		live_warn(live, "the checkpoint of the last backup is left", why);
-	end_checkpoints(live, status, live_is_older);
-}
-
 /* After a backup that has ended well, the checkpoints go that the target belonged to before; else
  * the new one goes, unless the target may belong to it. What can't be removed is a warning. */
 static void
 live_end(struct backup_moment *moment, bool done)
 {
 	struct live_source *live = container_of(moment, struct live_source, moment);
-	g_autoptr(GError) why = NULL;
+	g_autoptr(GError) why = NULL, unknown = NULL;
+	json_auto_t *status = NULL;
 
 	if (!live->made)
 		return;
 	if (!snapshot_remove(&live->server, live->made, NULL, &why))
 		live_warn(live, "the snapshot is left, and ends at its time", why);
-	if (moment->checkpoint && done)
-		end_older_checkpoints(live);
-	else if (moment->checkpoint && !moment->kept)
+	if (moment->checkpoint && done) {
+		status = asked_server_ask(&live->server, "status", &unknown);
+		if (!status)
+			live_warn(live, "the checkpoint of the last backup is left", unknown);
+		end_checkpoints(live, status, live_is_older);
+	} else if (moment->checkpoint && !moment->kept) {
 		end_checkpoint(live, moment->checkpoint);
+	}
 }
 
 /* ---- its life */

@@ -32,27 +32,13 @@ static const struct option_row check_option_rows[] = {
 	{.name = NULL},
 };
 
-/* Over a connection that was just made.  TLS is a proxy's business, so that the kernel needs none,
- * and unix sockets may have it. */
-static bool
-read_from(struct source_connection *connection, const char *uri, gint64 end, GError **error)
-{
-	struct source_connection *all = connection;
-	struct proxies proxies = {.pids = NULL};
-	bool done = (!connection->session || proxies_start(&proxies, &all, 1, uri, error)) &&
-		    export_read_first(connection, end, error);
-
-	source_connection_close(connection);
-	proxies_end(&proxies);
-	return done;
-}
-
 static bool
 check_one_server(const char *uri, const struct source_tls *tls, unsigned int seconds,
 		 GError **error)
 {
 	const gint64 end = g_get_monotonic_time() + (gint64)seconds * G_USEC_PER_SEC;
 	struct source_connection connection = {.fd = -1}, *all = &connection;
+	struct proxies proxies = {.pids = NULL};
 	g_autoptr(GPtrArray) uris = g_ptr_array_new();
 	const struct source_search search = {.uri = uri, .uris = uris, .tls = tls};
 	GError *why = NULL;
@@ -62,7 +48,11 @@ check_one_server(const char *uri, const struct source_tls *tls, unsigned int sec
 	g_ptr_array_add(uris, (char *)uri);
 	if (!source_connections_to_servers(&all, 1, false, &search, seconds * 1000, &server, error))
 		return false;
-	done = read_from(&connection, uri, end, &why);
+	/* A proxy does TLS, so that the kernel needs none, and unix sockets may have it. */
+	done = (!connection.session || proxies_start(&proxies, &all, 1, uri, &why)) &&
+	       export_read_first(&connection, end, &why);
+	source_connection_close(&connection);
+	proxies_end(&proxies);
 	if (!done)
 		g_propagate_prefixed_error(error, why, "%s: ", uri);
 	return done;

@@ -96,7 +96,7 @@ claim_device(const struct device *device, GError **error)
 		if (fd >= 0)
 			close(fd);
 		else if (!failure_is(why, EBUSY)) {
-			g_propagate_error(error, g_steal_pointer(&why));
+			failure_pass(error, &why);
 			return -1;
 		}
 		/* A program that looks at each new device opens it, but does not claim it. */

@@ -45,17 +45,6 @@ struct selection {
 };
 
 static bool
-is_selected(const struct selection *selection, const struct listing *listing)
-{
-	json_auto_t *offset = listing_member(listing, "offset");
-
-	if (selection->source && !listing_has_source(listing, selection->source))
-		return false;
-	return !selection->offset || (json_is_integer(offset) &&
-				      (uint64_t)json_integer_value(offset) == selection->bytes);
-}
-
-static bool
 selection_init(struct selection *selection, const struct list_options *options, GError **error)
 {
 	*selection = (struct selection){.source = options->associated, .offset = options->offset};
@@ -70,32 +59,24 @@ selection_init(struct selection *selection, const struct list_options *options, 
 		       selection->offset);
 }
 
-/* Takes over a device. */
+/* Takes over a device, and adds it if it is wanted. */
 static void
 add_device(GPtrArray *listings, const struct selection *selection, struct device *device)
 {
 	struct listing *listing = listing_new(device);
+	json_auto_t *offset = listing_member(listing, "offset");
 
 	if (listing->trouble)
 		log_warning("/dev/%s: %s", device->name, listing->trouble);
-	if (is_selected(selection, listing))
+	if ((!selection->source || listing_has_source(listing, selection->source)) &&
+	    (!selection->offset ||
+	     (json_is_integer(offset) && (uint64_t)json_integer_value(offset) == selection->bytes)))
 		g_ptr_array_add(listings, listing);
 	else
 		listing_free(listing);
 }
 
 /* ---- the list */
-
-static void
-print_list(const struct list_options *options, const GPtrArray *columns, const GPtrArray *listings)
-{
-	if (options->json)
-		columns_print_json(stdout, columns, listings);
-	else
-		columns_print(stdout, columns, listings,
-			      (options->noheadings ? COLUMNS_NO_HEADINGS : 0) |
-				      (options->raw ? COLUMNS_RAW : 0));
-}
 
 static bool
 run_list(const struct verb_call *call, GError **error)
@@ -129,7 +110,12 @@ run_list(const struct verb_call *call, GError **error)
 		log_error("%s", why->message);
 		good = false;
 	}
-	print_list(options, columns, listings);
+	if (options->json)
+		columns_print_json(stdout, columns, listings);
+	else
+		columns_print(stdout, columns, listings,
+			      (options->noheadings ? COLUMNS_NO_HEADINGS : 0) |
+				      (options->raw ? COLUMNS_RAW : 0));
 	return good;
 }
 

@@ -26,21 +26,11 @@ static const struct option_row restore_option_rows[] = {
 	{.name = NULL},
 };
 
-static void
-restore_tell_end(const struct restore_job *job)
-{
-	json_t *line = json_pack("{ss ss ss sI}", "event", "end", "source", job->source, "target",
-				 job->target, "data", (json_int_t)job->progress->copied);
-
-	if (line)
-		output_json(job->progress->out, line, false);
-	json_decref(line);
-}
-
 static bool
 run_restore(const struct verb_call *call, GError **error)
 {
 	const struct restore_options *options = call->options;
+	json_auto_t *line = NULL;
 	struct progress progress;
 	struct restore_job job = {
 		.source = call->operands[0],
@@ -59,7 +49,10 @@ run_restore(const struct verb_call *call, GError **error)
 	if (!restore_run(&job, error))
 		return false;
 	if (options->copy.json)
-		restore_tell_end(&job);
+		line = json_pack("{ss ss ss sI}", "event", "end", "source", job.source, "target",
+				 job.target, "data", (json_int_t)progress.copied);
+	if (line)
+		output_json(progress.out, line, false);
 	return true;
 }
 

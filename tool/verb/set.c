@@ -123,27 +123,19 @@ set_limit(const struct our_device *ours, const char *name, const char *wanted, G
 /* ---- the verb */
 
 static bool
-set_check_options(const struct set_options *options, GError **error)
-{
-	const char *direct_io = options->direct_io ? option_choice_name(options->direct_io) : NULL;
-
-	if (!direct_io && !options->iops_limit && !options->bandwidth_limit)
-		return failure(error, EINVAL, "a setting is missing: nbdloop set %s", SYNOPSIS);
-	return !direct_io || strcmp(direct_io, "on") == 0 || strcmp(direct_io, "off") == 0 ||
-	       failure(error, EINVAL, "--direct-io=%s: must be on or off", direct_io);
-}
-
-static bool
 run_set(const struct verb_call *call, GError **error)
 {
 	const struct set_options *options = call->options;
+	const char *direct_io = options->direct_io ? option_choice_name(options->direct_io) : NULL;
 	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
 
-	if (!set_check_options(options, error) ||
-	    !our_device_find_served(&ours, call->operands[0], error))
+	if (!direct_io && !options->iops_limit && !options->bandwidth_limit)
+		return failure(error, EINVAL, "a setting is missing: nbdloop set %s", SYNOPSIS);
+	if (direct_io && strcmp(direct_io, "on") != 0 && strcmp(direct_io, "off") != 0)
+		return failure(error, EINVAL, "--direct-io=%s: must be on or off", direct_io);
+	if (!our_device_find_served(&ours, call->operands[0], error))
 		return false;
-	if (options->direct_io &&
-	    !set_direct_io(&ours, option_choice_name(options->direct_io), error))
+	if (direct_io && !set_direct_io(&ours, direct_io, error))
 		return false;
 	if (options->iops_limit && !set_limit(&ours, "iops-limit", options->iops_limit, error))
 		return false;

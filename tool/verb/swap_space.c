@@ -26,18 +26,6 @@
 
 /* ---- the kernel's reserve of memory */
 
-/* In KiB; UINT64_MAX: unknown, as in a container without /proc/sys. */
-static uint64_t
-read_reserve(void)
-{
-	g_autofree char *text = system_file_read(RESERVE);
-	guint64 kib;
-
-	return text && g_ascii_string_to_unsigned(text, 10, 0, G_MAXUINT64, &kib, NULL)
-		       ? kib
-		       : UINT64_MAX;
-}
-
 static bool
 raise_reserve(uint64_t now, GError **error)
 {
@@ -57,9 +45,12 @@ raise_reserve(uint64_t now, GError **error)
 static bool
 check_reserve(const struct attach_options *options, bool remote, GError **error)
 {
-	const uint64_t now = read_reserve();
+	g_autofree char *text = system_file_read(RESERVE);
+	guint64 now;
 
-	if (now >= RESERVE_LEAST)
+	/* It is unknown in a container without /proc/sys. */
+	if (!text || !g_ascii_string_to_unsigned(text, 10, 0, G_MAXUINT64, &now, NULL) ||
+	    now >= RESERVE_LEAST)
 		return true;
 	if (options->swap == SWAP_RAISE)
 		return raise_reserve(now, error);

@@ -58,42 +58,31 @@ verb_show_help(const struct verb *verb)
 }
 
 static enum parsed
-take_option(const struct option_row *rows, const struct option_row *row, const char *value,
-	    void *config)
-{
-	char *CLEANUP_FREE error = NULL;
-	int r = option_set(rows, config, row->name, value, &error);
-
-	if (r == 0)
-		return PARSED;
-	log_error("--%s", error ? error : strerror(-r));
-	return REFUSED;
-}
-
-static enum parsed
 verb_take_options(const struct verb *verb, void *config, int argc, char **argv)
 {
 	g_autofree char *command = g_strdup_printf("nbdloop %s", verb->name);
-	enum parsed parsed = PARSED;
 	char *CLEANUP_FREE error = NULL;
 	const struct option_row *row;
 	struct option_getopt getopt;
 	const char *value;
-	int r = 0;
+	int r;
 
 	option_getopt_init(&getopt, command);
 	option_getopt_add(&getopt, rows_of(verb));
 	option_getopt_add(&getopt, help_option_rows);
-	while (parsed == PARSED &&
-	       (r = option_getopt_next(&getopt, argc, argv, &row, &value, &error)) > 0) {
+	while ((r = option_getopt_next(&getopt, argc, argv, &row, &value, &error)) > 0) {
 		if (row == help_option_rows) {
 			verb_show_help(verb);
 			return HELP_SHOWN;
 		}
-		parsed = take_option(rows_of(verb), row, value, config);
+		r = option_set(rows_of(verb), config, row->name, value, &error);
+		if (r < 0) {
+			log_error("--%s", error ? error : strerror(-r));
+			return REFUSED;
+		}
 	}
-	if (r >= 0)
-		return parsed;
+	if (r == 0)
+		return PARSED;
 	log_error("%s", error ? error : strerror(ENOMEM));
 	return REFUSED;
 }
