@@ -37,4 +37,5 @@ cat "$dir"/answers/[0-9][0-9] >"$dir/all"
 (cd "$dir/here" && timeout 200 "$BASH" -eux "$dir/all") >"$dir/example.log" 2>&1 </dev/null || fail "an answer fails"
 grep -q "is now $(((128 << 20) / 4096)) (4k) blocks long\|is now $(((128 << 20) / 1024)) (1k) blocks long" "$dir/example.log" ||
 	fail "the file system did not grow"
+wait_until "nothing of the answers runs" no_process
 expect_nothing_left
