@@ -240,6 +240,8 @@ command_line_configure(const struct command_line *line, struct server_config *co
 		r = config_file_apply_server(&file, config, error);
 	if (r == 0)
 		r = command_line_take(line, NULL, config, error);
+	for (char **directory = config->include; r == 0 && directory && *directory; directory++)
+		r = config_file_include(&file, *directory, error);
 	if (r == 0 && line->private_socket)
 		r = config_set(config, "unix", line->private_socket, error);
 	if (r == 0 && line->detached)
@@ -248,8 +250,11 @@ command_line_configure(const struct command_line *line, struct server_config *co
 		r = config_file_apply_exports(&file, config, error);
 	if (r == 0)
 		r = add_exports(line, config, error);
-	if (r == 0)
+	if (r == 0) {
 		r = config_check(config, config_proofs(config), error);
+		if (r < 0)
+			config_file_blame(&file, config, r, error);
+	}
 	if (r < 0)
 		config_fini(config);
 	return r;

@@ -243,14 +243,16 @@ check_http(const struct server_config *config, char **error)
 
 /* Defaults may be for only some of the exports. */
 static int
-check_images(const struct server_config *config, char **error)
+check_images(struct server_config *config, char **error)
 {
 	const struct image_config *defaults = &config->defaults.image;
 	int r = 0;
 
 	for (const struct export_config *export = config->exports; r == 0 && export;
-	     export = export->next)
+	     export = export->next) {
+		config->refused = export;
 		r = image_kind_check(export->file, &export->image, defaults, error);
+	}
 	return r;
 }
 
@@ -283,6 +285,7 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 	     export = export->next) {
 		char *CLEANUP_FREE reason = NULL;
 
+		config->refused = export;
 		if (!export->file || !export->file[0])
 			return error_set(error, -EINVAL,
 					 "the export \"%s\" has no image: file=PATH is missing",
@@ -296,8 +299,10 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 	}
 	if (r == 0)
 		r = check_images(config, error);
-	if (r == 0)
-		r = check_http(config, error);
+	if (r < 0)
+		return r;
+	config->refused = NULL;
+	r = check_http(config, error);
 	return r < 0 ? r : config_check_tls(config, error);
 }
 
@@ -328,7 +333,8 @@ config_visit_differences(const struct server_config *a, const struct server_conf
 			 void (*visit)(const char *name))
 {
 	for (const struct option_row *row = server_option_rows; row->name; row++) {
-		if (!same_value(row, a, b))
+		/* The directories are read each time. */
+		if (strcmp(row->name, "include") != 0 && !same_value(row, a, b))
 			visit(row->name);
 	}
 }
@@ -567,6 +573,13 @@ const struct option_row server_option_rows[] = {
 		.field = SERVER(sandbox_path),
 		.arg = "DIR",
 		.help = "directory that the server may open later, for images and snapshots",
+	},
+	{
+		.name = "include",
+		.type = OPTION_LIST,
+		.field = SERVER(include),
+		.arg = "DIR",
+		.help = "read the exports in the files *.conf of this directory, too",
 	},
 	{
 		.name = "log",

@@ -82,9 +82,11 @@ struct server_config {
 	unsigned int swap;
 	unsigned int sandbox;          /* enum tristate */
 	char **sandbox_path;           /* directories; NULL: none */
+	char **include;                /* the same */
 	unsigned int log;              /* enum log_choice */
 	struct export_config defaults; /* has neither name nor file */
 	struct export_config *exports;
+	const struct export_config *refused; /* by config_check(); NULL: none of them */
 };
 
 /* Their fields are offsets in struct server_config. */

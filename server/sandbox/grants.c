@@ -241,6 +241,15 @@ grants_visit_server(const struct server_config *config, const char *config_file,
 
 	if (r == 0 && config_file)
 		r = visit_file(config_file, GRANT_READ, visit, data);
+	for (char **directory = config->include; r == 0 && directory && *directory; directory++) {
+		char *CLEANUP_FREE path = NULL;
+
+		if (asprintf(&path, "%s/.conf", *directory) < 0) {
+			path = NULL;
+			return -ENOMEM;
+		}
+		r = visit_parent(path, GRANT_READ, visit, data);
+	}
 	if (r == 0)
 		r = grants_visit_tls(config, visit, data);
 	if (r == 0)

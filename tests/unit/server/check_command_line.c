@@ -6,6 +6,7 @@
 #include "server/config/server_uri.h"
 
 #include "tests/lib/suite.h"
+#include "tests/unit/log_capture.h"
 
 #include <check.h>
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 32
@@ -350,15 +352,31 @@ static const struct {
 	{"[export a]\nfile = a\nfile = b\n", ":3: file is already set in line 2"},
 	{"[export a]\nfile = a\n[export  a]\nfile = b\n", ":3: there are two exports named \"a\""},
 	{"[export a]\nfile = a\ndepth = 2000\n", ":3: depth=2000: must be"},
-	{"[export a]\nfile =\n", "export \"a\" has no image"},
+	{"[export b]\nfile = b\n[export a]\nfile =\n", ":3: the export \"a\" has no image"},
 	{"[export a]\nfile = a\nallow = uid:1\nallow = uid:2\n",
 	 ":4: allow is already set in line 3"},
 	{"[export a]\nfile = a\nallow = user:x-x-x\n",
-	 "export \"a\": allow: user:x-x-x: there is no user"},
+	 ":3: export \"a\": allow: user:x-x-x: there is no user"},
 	{"[export a]\nfile = a\nallow-write =\n",
-	 "export \"a\": allow-write is empty: write any for all"},
+	 ":3: export \"a\": allow-write is empty: write any for all"},
 	{"[export a]\nfile = a\nallow = psk:alice\n",
-	 "export \"a\": allow=psk:alice: no client of this server"},
+	 ":3: export \"a\": allow=psk:alice: no client of this server"},
+	{"[server]\nthreads = 1\nallow = uid:x\n[export a]\nfile = a\n",
+	 ":3: export \"a\": allow: uid:x"},
+	{"[export b]\nfile = b\niops-limit = 5\n[export a]\nfile = a\niops-limit = fast\n",
+	 ":6: export \"a\": iops-limit=fast: must be"},
+	{"[export a]\nfile = a\nclient-bandwidth-limit = 1\n",
+	 ":3: export \"a\": client-bandwidth-limit=1: "},
+	{"[export a]\nfile = a\n[server]\ntls = require\n", ":4: tls=require needs certificates"},
+	{"[server]\nhttp-token = f\n[export a]\nfile = a\n", ":2: http-token=FILE is only for"},
+	{"[server]\nhttp = x\n[export a]\nfile = a\n", ":2: http=x: "},
+	{"[server]\nthreads = \"4\"\n",
+	 ":2: threads=\"4\": must be a whole number from 0 to 1024; quotes belong to the value"},
+	{"[server]\nthreads = 4 # all\n", "; a comment after a value belongs to the value"},
+	{"[server]\nlist = on\t; no\n", "; a comment after a value belongs to the value"},
+	{"[export a]\nfile = a\nallow = user:root # me\n",
+	 "; a comment after a value belongs to the value: give it a line of its own"},
+	{"[export a]\nfile = a\niops-limit = '100'\n", "; quotes belong to the value"},
 	{"", "there is no image"},
 };
 
@@ -366,6 +384,143 @@ START_TEST(errors_in_the_file_name_the_line)
 {
 	write_config(bad_files[_i].text);
 	assert_refused(bad_files[_i].hint, "-c", config_path);
+}
+END_TEST
+
+/* An option of the command line is not blamed on the file's line. */
+START_TEST(errors_of_the_command_line_name_no_line)
+{
+	write_config("[server]\ntls = off\n[export a]\nfile = a\n");
+	ck_assert_int_lt(configure("-c", config_path, "--tls=allow", NULL), 0);
+	ck_assert_int_eq(strncmp(error, "tls=allow needs", strlen("tls=allow needs")), 0);
+	forget(false);
+	ck_assert_int_lt(configure("-c", config_path, "--export", "b=x,iops-limit=y", NULL), 0);
+	ck_assert_int_eq(strncmp(error, "export \"b\": iops", strlen("export \"b\": iops")), 0);
+	forget(false);
+}
+END_TEST
+
+static const struct {
+	const char *line;
+	bool warns;
+} strays[] = {
+	{"file = \"/a.img\"", true},
+	{"file = '/a.img'", true},
+	{"file = /a.img # web", true},
+	{"file = /a#b;c.img", false},
+	{"file = \"", false},
+	{"description = \"Debian\"", true},
+	{"description = Debian #2; the old one", false},
+};
+
+START_TEST(quotes_and_comments_in_a_text_are_warned_of)
+{
+	char text[128];
+
+	log_capture_begin();
+	snprintf(text, sizeof(text), "[export a]\n%s\n%s", strays[_i].line,
+		 strncmp(strays[_i].line, "file", 4) == 0 ? "" : "file = a\n");
+	write_config(text);
+	assert_configured("-c", config_path);
+	forget(true);
+	ck_assert_int_eq(log_capture_has(LOG_LEVEL_WARNING, "belong"), strays[_i].warns);
+	if (strays[_i].warns)
+		ck_assert(log_capture_has(LOG_LEVEL_WARNING, ".conf:2: "));
+	log_capture_end();
+}
+END_TEST
+
+/* ---- included directories */
+
+static char include_dir[] = "check_command_line.d";
+
+static void
+write_included(const char *name, const char *text)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", include_dir, name);
+	file = fopen(path, "w");
+	ck_assert_ptr_nonnull(file);
+	fputs(text, file);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static void
+begin_include(void)
+{
+	ck_assert_int_eq(mkdir(include_dir, 0700), 0);
+	write_config("[server]\ninclude = check_command_line.d\ndepth = 7\n[export m]\nfile = m\n");
+}
+
+static void
+end_include(void)
+{
+	static const char *const names[] = {"10.conf", "9.conf",  "B.conf", "a.conf",
+					    "c.conf~", ".d.conf", "e.cnf",  ".conf"};
+	char path[128];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", include_dir, names[i]);
+		unlink(path);
+	}
+	rmdir(include_dir);
+}
+
+START_TEST(included_files_add_exports_in_the_order_of_their_names)
+{
+	static const char *const wanted[] = {"m", "ten", "ten too", "nine", "b", "a", "x"};
+
+	write_included("a.conf", "[export a]\nfile = a\n");
+	write_included("B.conf", "[export b]\nfile = b\ndepth = 3");
+	write_included("9.conf", "# nothing else\n[export nine]\nfile = 9\n");
+	write_included("10.conf", "[export ten]\nfile = 10\n[export ten too]\nfile = 11\n");
+	write_included("c.conf~", "nonsense");
+	write_included(".d.conf", "nonsense");
+	write_included(".conf", "nonsense");
+	write_included("e.cnf", "nonsense");
+	assert_configured("-c", config_path, "--export", "x=x");
+	for (unsigned int i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		ck_assert_str_eq(nth_export(i)->name, wanted[i]);
+	ck_assert_uint_eq(nth_export(3)->image.depth, 7);
+	ck_assert_uint_eq(nth_export(4)->image.depth, 3);
+	ck_assert_ptr_null(nth_export(6)->next);
+	forget(true);
+	/* Also without a file. */
+	assert_configured("--include", include_dir);
+	ck_assert_str_eq(nth_export(0)->name, "ten");
+	forget(true);
+}
+END_TEST
+
+static const struct {
+	const char *text, *hint;
+} bad_includes[] = {
+	{"[server]\nthreads = 2\n", "d/a.conf:1: unknown section [server]; an included file has"},
+	{"[export m]\nfile = x\n", "d/a.conf:1: there are two exports named \"m\""},
+	{"file = x\n", "d/a.conf:1: a section must come first"},
+	{"[export x]\n\nfile = x\ninclude = y\n", "d/a.conf:4: include belongs in the section"},
+	{"[export x]\nfile = x\nallow = uid:y\n", "d/a.conf:3: export \"x\": allow: uid:y"},
+	{"[export x]\n", "d/a.conf:1: the export \"x\" has no image"},
+	{"[export x]\nfiel = x\n", "d/a.conf:2: unknown option fiel; did you mean file?"},
+};
+
+START_TEST(errors_in_included_files_name_the_file)
+{
+	write_included("a.conf", bad_includes[_i].text);
+	assert_refused(bad_includes[_i].hint, "-c", config_path);
+}
+END_TEST
+
+START_TEST(included_directory_must_exist)
+{
+	assert_configured("-c", config_path);
+	ck_assert_ptr_null(nth_export(0)->next);
+	forget(true);
+	end_include();
+	assert_refused("include=check_command_line.d: No such file", "-c", config_path);
+	begin_include();
 }
 END_TEST
 
@@ -424,8 +579,19 @@ main(void)
 		{.test = file_is_read_anew_each_time},
 		{.test = errors_in_the_file_name_the_line,
 		 .last = sizeof(bad_files) / sizeof(bad_files[0])},
+		{.test = errors_of_the_command_line_name_no_line},
+		{.test = quotes_and_comments_in_a_text_are_warned_of,
+		 .last = sizeof(strays) / sizeof(strays[0])},
 		{.test = file_that_is_no_text_is_refused},
 		{.test = long_file_is_read_to_its_end},
+		{.name = "include",
+		 .begin = begin_include,
+		 .end = end_include,
+		 .end_once = remove_config},
+		{.test = included_files_add_exports_in_the_order_of_their_names},
+		{.test = errors_in_included_files_name_the_file,
+		 .last = sizeof(bad_includes) / sizeof(bad_includes[0])},
+		{.test = included_directory_must_exist},
 		{0},
 	};
 

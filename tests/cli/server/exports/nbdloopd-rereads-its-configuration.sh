@@ -105,7 +105,7 @@ is_open "$dir/one.img" || fail "the image was closed under its client"
 # A configuration with an error changes nothing.
 configure '[export three]' 'file ='
 reread
-expect_log 'error: the export "three" has no image.*stays as it is'
+expect_log 'error: .*conf:[0-9]+: the export "three" has no image.*stays as it is'
 expect_equal names "two three" "$(names)"
 
 exec 3>&-
