@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/log.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -28,6 +29,35 @@ reload_report_difference(const char *name)
 	log_warning("%s has changed, which needs a restart of the server", name);
 }
 
+#define SUMMARY_MAX 128
+
+/* "1 export added, 2 changed" */
+static const char *
+reload_summary_text(const struct reload_summary *summary, char text[SUMMARY_MAX])
+{
+	const struct {
+		unsigned int count;
+		const char *what;
+	} parts[] = {{summary->added, "added"},
+		     {summary->changed, "changed"},
+		     {summary->removed, "removed"},
+		     {summary->reopened, "opened again"},
+		     {summary->failed, "failed"}};
+	size_t used = 0;
+
+	for (unsigned int i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (parts[i].count == 0)
+			continue;
+		used += (size_t)snprintf(text + used, SUMMARY_MAX - used, "%s%u%s %s",
+					 used > 0 ? ", " : "", parts[i].count,
+					 used > 0              ? ""
+					 : parts[i].count == 1 ? " export"
+							       : " exports",
+					 parts[i].what);
+	}
+	return used > 0 ? text : "no export has changed";
+}
+
 /* All of it may take long, or wait for a server that is away: to find the users and groups that
  * rules name, to open the images of new exports and the files of TLS. The main thread accepts
  * connections meanwhile. */
@@ -43,9 +73,12 @@ reload_run(void *data)
 	if (r < 0) {
 		reload_fail(r, error);
 	} else {
-		exports_reload(reload->exports, &config);
+		struct reload_summary summary = exports_reload(reload->exports, &config);
+		char text[SUMMARY_MAX];
+
 		config_visit_differences(reload->config, &config, reload_report_difference);
-		log_info("the configuration was read again");
+		log_info("the configuration was read again: %s",
+			 reload_summary_text(&summary, text));
 		server_tls_reread(reload->tls);
 		exports_look_at_all(reload->exports);
 		config_fini(&config);

@@ -218,7 +218,8 @@ reload_log_removal(const struct offer *offer, bool configured)
  * configuration still has them: their images were fenced, so that they can serve nothing any more,
  * or can be written to now. */
 static void
-reload_remove(struct exports *exports, const struct server_config *config)
+reload_remove(struct exports *exports, const struct server_config *config,
+	      struct reload_summary *summary)
 {
 	pthread_mutex_lock(&exports->mutex);
 	for (struct offer **at = &exports->listed; *at;) {
@@ -232,6 +233,10 @@ reload_remove(struct exports *exports, const struct server_config *config)
 			continue;
 		}
 		reload_log_removal(offer, configured);
+		if (configured)
+			summary->reopened++;
+		else
+			summary->removed++;
 		exports_retire(exports, export);
 		at = &exports->listed;
 	}
@@ -239,9 +244,20 @@ reload_remove(struct exports *exports, const struct server_config *config)
 	exports_end_snapshots(exports);
 }
 
+static bool
+reload_is_same(const struct offer *offer, const struct export_config *config)
+{
+	const struct limits *limits = offer->export->limits;
+
+	return access_same(offer->access, config->access) &&
+	       limits_same(&limits[LIMIT_EXPORT], &config->limits[LIMIT_EXPORT]) &&
+	       limits_same(&limits[LIMIT_CLIENT], &config->limits[LIMIT_CLIENT]);
+}
+
 /* Takes over the configuration. */
 static void
-reload_follow(struct exports *exports, struct offer *offer, struct export_config *config)
+reload_follow(struct exports *exports, struct offer *offer, struct export_config *config,
+	      struct reload_summary *summary)
 {
 	struct export *export = offer->export;
 	const char *difference = export_config_difference(export->config, config);
@@ -249,8 +265,11 @@ reload_follow(struct exports *exports, struct offer *offer, struct export_config
 	if (export->origin) {
 		log_error("export \"%s\": there is a snapshot of that name", config->name);
 		export_config_free(config);
+		summary->failed++;
 		return;
 	}
+	if (!reload_is_same(offer, config))
+		summary->changed++;
 	if (export_follow_access(exports, offer, config->access) < 0)
 		log_error("export \"%s\": its rules could not be changed: out of memory",
 			  config->name);
@@ -263,11 +282,14 @@ reload_follow(struct exports *exports, struct offer *offer, struct export_config
 	export_config_free(config);
 }
 
-void
+struct reload_summary
 exports_reload(struct exports *exports, struct server_config *config)
 {
+	struct reload_summary summary = {0};
+	unsigned int opened = 0;
+
 	pthread_mutex_lock(&exports->changing);
-	reload_remove(exports, config);
+	reload_remove(exports, config, &summary);
 	if (exports_note_defaults(exports, &config->defaults) < 0)
 		log_error(
 			"the default rules and limits of exports could not be changed: out of memory");
@@ -283,9 +305,18 @@ exports_reload(struct exports *exports, struct server_config *config)
 		pthread_mutex_unlock(&exports->mutex);
 		/* A listed offer stays while `changing` is held. */
 		if (at)
-			reload_follow(exports, *at, wanted);
-		else if (exports_open(exports, wanted, &error) < 0)
+			reload_follow(exports, *at, wanted, &summary);
+		else if (exports_open(exports, wanted, &error) >= 0)
+			opened++;
+		else {
 			log_error("%s", error ? error : "out of memory");
+			summary.failed++;
+		}
 	}
 	exports_end_change(exports);
+	/* One that could not be opened again counts as failed only. */
+	if (summary.reopened > opened)
+		summary.reopened = opened;
+	summary.added = opened - summary.reopened;
+	return summary;
 }

@@ -39,12 +39,19 @@ exports_begin_checkpoint(struct exports *exports, const char *export, const char
 int
 exports_end_checkpoint(struct exports *exports, const char *export, const char *name, char **error);
 
+/* How many exports a configuration that was read again has ... */
+struct reload_summary {
+	unsigned int added, changed, removed;
+	unsigned int reopened;
+	unsigned int failed; /* the log has said why */
+};
+
 /*
  * Follows a configuration that was read again: opens new exports, removes those that are missing,
  * changes the rules about who may use them, and logs which options have changed but need a restart.
  * Takes exports out of the configuration.
  */
-void
+struct reload_summary
 exports_reload(struct exports *exports, struct server_config *config);
 
 #endif
