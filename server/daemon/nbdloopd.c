@@ -165,7 +165,10 @@ nbdloopd_run(struct command_line *line)
 		silent_from = LOG_LEVEL_INFO;
 	log_target_set(config.log, line->detached);
 	config_warn(&config);
-	r = line->check_config ? EXIT_SUCCESS : nbdloopd_serve(line, &config);
+	if (line->check_config)
+		r = server_check(&config) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	else
+		r = nbdloopd_serve(line, &config);
 	config_fini(&config);
 	return r;
 }

@@ -710,6 +710,19 @@ server_end(struct server *server, int status)
 }
 
 int
+server_check(const struct server_config *config)
+{
+	char *CLEANUP_FREE error = NULL;
+	struct user user = {0};
+	int r = config->user ? user_find(&user, config->user, &error) : 0;
+
+	if (r == 0)
+		r = server_tls_check(config, &error);
+	user_fini(&user);
+	return server_log_failure(r, error);
+}
+
+int
 server_run(struct server_config *config, const struct command_line *line)
 {
 	struct server server = {

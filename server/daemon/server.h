@@ -9,6 +9,11 @@
 struct command_line;
 struct server_config;
 
+/* Looks for what the configuration names beside images: the user, and the files of TLS. Opens
+ * nothing for writing. Returns 0, or -errno (the log says why). */
+int
+server_check(const struct server_config *config);
+
 /* Serves until a signal ends the server.  `config` comes from the command line `line`, which is
  * read again on SIGHUP. Returns 0, or -errno (the log says why). */
 int

@@ -54,6 +54,16 @@ tls_load(const struct server_config *config, struct tls_credentials **credential
 }
 
 int
+server_tls_check(const struct server_config *config, char **error)
+{
+	struct tls_credentials *credentials = NULL;
+	int r = config_tls(config) == TLS_CHOICE_OFF ? 0 : tls_load(config, &credentials, error);
+
+	tls_credentials_unref(credentials);
+	return r;
+}
+
+int
 server_tls_read(struct server_tls *tls, const struct server_config *config, char **error)
 {
 	char reason[KTLS_REASON_MAX];

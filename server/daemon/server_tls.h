@@ -30,6 +30,10 @@ server_tls_mode(const struct server_config *config);
 enum kernel_tls
 server_tls_kernel(const struct server_config *config);
 
+/* Reads them as server_tls_read() does, and forgets them. */
+int
+server_tls_check(const struct server_config *config, char **error);
+
 /* Reads the certificates and keys into .credentials, if the configuration wants TLS.  0, or -errno
  * with *error a sentence (caller frees). */
 int

@@ -58,6 +58,18 @@ grep -q "$dir/exports.d/c.conf:3: export \"c\": iops-limit=fast: must be" "$dir/
 reloads "$dir/exports.d/c.conf:3: export \"c\": iops-limit=fast"
 expect_log "everything stays as it is"
 export_file c
+# What the server needs beside its images.
+cp "$dir/server.conf" "$dir/kept.conf"
+echo "tls-psk = $dir/keys.psk" >>"$dir/server.conf"
+check 1
+grep -q "$dir/keys.psk: No such file" "$dir/check.log" || fail "no word of the keys: $(cat "$dir/check.log")"
+(umask 077; echo alice:0123456789abcdef0123456789abcdef >"$dir/keys.psk")
+check 0
+echo 'user = nobody-of-this-name' >>"$dir/server.conf"
+check 1
+grep -q "nobody-of-this-name" "$dir/check.log" || fail "no word of the user: $(cat "$dir/check.log")"
+[ -S "$sock" ] || fail "--check-config removed the socket"
+mv "$dir/kept.conf" "$dir/server.conf"
 rm "$dir/images/c.img"
 check 0
 reloads "read again: 1 export failed"
