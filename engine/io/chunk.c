@@ -230,20 +230,6 @@ chunk_modify_write(struct ioctx *ctx, struct chunk *chunk)
 	chunk_queue_again(ctx, chunk);
 }
 
-static void
-chunk_data_read(const struct ioctx *ctx, struct chunk *chunk)
-{
-	struct io *io = chunk->io;
-
-	if (chunk->bounced) {
-		unsigned int align = ctx->image->backing.direct_align;
-
-		memcpy(chunk->payload, chunk->bounce + (chunk->start & (align - 1)), chunk->bytes);
-	}
-	if (io->arrived)
-		io->arrived(io, chunk->start - io->offset, chunk->bytes);
-}
-
 /* All bytes of the chunk were moved. */
 static void
 chunk_transferred(struct ioctx *ctx, struct chunk *chunk)
@@ -254,8 +240,13 @@ chunk_transferred(struct ioctx *ctx, struct chunk *chunk)
 	}
 	if (chunk->rw_flags & RWF_DSYNC)
 		chunk_confirm_sync(ctx->image, chunk);
-	if (chunk->op == CHUNK_READ)
-		chunk_data_read(ctx, chunk);
+	if (chunk->op == CHUNK_READ && chunk->bounced) {
+		unsigned int align = ctx->image->backing.direct_align;
+
+		memcpy(chunk->payload, chunk->bounce + (chunk->start & (align - 1)), chunk->bytes);
+	}
+	if (chunk->op == CHUNK_READ && chunk->io->arrived)
+		chunk->io->arrived(chunk->io, chunk->start - chunk->io->offset, chunk->bytes);
 	/* A write with RWF_DONTCACHE leaves its pages in some file systems (ext4, unless it
 	 * allocates). */
 	if (!chunk->direct && ctx->image->sweeper)

@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -460,6 +461,7 @@ copy_read(struct copy *copy, bool direct, void *buffer, size_t length, uint64_t 
 	const uint64_t end = offset + length;
 	char *to = buffer;
 
+	assert(end <= copy->end);
 	while (offset < end && !atomic_load(&copy->broken)) {
 		uint64_t stop;
 		int r = 0;

@@ -156,19 +156,6 @@ snapshot_directory_of(int fd)
 	return strdup(path);
 }
 
-/* The directory of the scratch file: if the user has not named one, the image's own. That of a
- * device's node has no room. The caller frees it. */
-static char *
-snapshot_choose_directory(const struct image *image, const struct snapshot_wish *wish)
-{
-	char *directory;
-
-	if (wish->scratch)
-		return strdup(wish->scratch);
-	directory = image->backing.block_device ? NULL : snapshot_directory_of(image->backing.fd);
-	return directory ? directory : strdup("/var/tmp");
-}
-
 /* A copy needs to see each change before it is made; a clone does not. */
 static int
 snapshot_check_lock(const struct image *image, bool cloned, char **error)
@@ -207,7 +194,14 @@ snapshot_prepare(const struct snapshot_order *order, const struct snapshot_wish 
 	if (backing->kind->snapshots)
 		return backing->kind->snapshots->prepare(backing, order->name, &prepared->own,
 							 error);
-	directory = snapshot_choose_directory(order->image, wish);
+	/* If the user has not named a directory for the scratch file, it is the image's own. That
+	 * of a device's node has no room. */
+	if (wish->scratch)
+		directory = strdup(wish->scratch);
+	else if (!backing->block_device)
+		directory = snapshot_directory_of(backing->fd);
+	if (!wish->scratch && !directory)
+		directory = strdup("/var/tmp");
 	if (!directory)
 		return -ENOMEM;
 	r = snapshot_prepare_copy(order, wish, directory, &prepared->copy, error);

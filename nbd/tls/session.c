@@ -524,20 +524,9 @@ add_names(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 }
 
 static int
-add_dn(gnutls_x509_crt_t certificate, struct tls_identity *identity)
-{
-	gnutls_datum_t dn = {NULL, 0};
-	int r = 0;
-
-	if (gnutls.x509_crt_get_dn2(certificate, &dn) == 0 && dn.size > 0)
-		identity->dn = identity_copy_name((const char *)dn.data, dn.size, &r);
-	free(dn.data);
-	return r;
-}
-
-static int
 read_certificate(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 {
+	gnutls_datum_t dn = {NULL, 0};
 	char name[NAME_SIZE];
 	size_t size = sizeof(name);
 	int r = 0;
@@ -549,8 +538,9 @@ read_certificate(gnutls_x509_crt_t certificate, struct tls_identity *identity)
 	if (gnutls.x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0, name,
 					  &size) == 0)
 		identity->name = identity_copy_text(name, size, &r);
-	if (r == 0)
-		r = add_dn(certificate, identity);
+	if (r == 0 && gnutls.x509_crt_get_dn2(certificate, &dn) == 0 && dn.size > 0)
+		identity->dn = identity_copy_name((const char *)dn.data, dn.size, &r);
+	free(dn.data);
 	return r < 0 ? r : add_names(certificate, identity);
 }
 

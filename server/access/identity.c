@@ -286,16 +286,10 @@ identity_set_certificate(struct identity *identity, const char *common_name, con
 		if (!identity->alt_names[i])
 			return -ENOMEM;
 	}
-	if (common_name) {
-		identity->common_name = strdup(common_name);
-		if (!identity->common_name)
-			return -ENOMEM;
-	}
-	if (dn) {
-		identity->dn = strdup(dn);
-		if (!identity->dn)
-			return -ENOMEM;
-	}
+	identity->common_name = common_name ? strdup(common_name) : NULL;
+	identity->dn = dn ? strdup(dn) : NULL;
+	if ((common_name && !identity->common_name) || (dn && !identity->dn))
+		return -ENOMEM;
 	return extend_text(identity);
 }
 

@@ -28,42 +28,24 @@ is_absence(int r)
 	return r == 0 || r == ENOENT || r == ESRCH || r == EBADF || r == EPERM;
 }
 
-/* Return 0; -ENOENT: there is no such name; or another -errno. A look-up may ask a server of the
- * network: no event loop may call them. */
+/* Looks up the number of a user, or of a group. Returns 0; -ENOENT: there is no such name; or
+ * another -errno. May ask a server of the network: no event loop may call this. */
 static int
-user_number(const char *name, uint32_t *uid)
+rule_look_up(bool user, const char *name, uint32_t *number)
 {
 	int r = ERANGE;
 
 	for (size_t size = ENTRY_MIN; r == ERANGE && size <= ENTRY_MAX; size *= 2) {
 		char *CLEANUP_FREE buffer = malloc(size);
-		struct passwd entry, *found;
+		struct passwd person, *found_user = NULL;
+		struct group group, *found_group = NULL;
 
 		if (!buffer)
 			return -ENOMEM;
-		r = getpwnam_r(name, &entry, buffer, size, &found);
-		if (r == 0 && found) {
-			*uid = entry.pw_uid;
-			return 0;
-		}
-	}
-	return is_absence(r) ? -ENOENT : -r;
-}
-
-static int
-group_number(const char *name, uint32_t *gid)
-{
-	int r = ERANGE;
-
-	for (size_t size = ENTRY_MIN; r == ERANGE && size <= ENTRY_MAX; size *= 2) {
-		char *CLEANUP_FREE buffer = malloc(size);
-		struct group entry, *found;
-
-		if (!buffer)
-			return -ENOMEM;
-		r = getgrnam_r(name, &entry, buffer, size, &found);
-		if (r == 0 && found) {
-			*gid = entry.gr_gid;
+		r = user ? getpwnam_r(name, &person, buffer, size, &found_user)
+			 : getgrnam_r(name, &group, buffer, size, &found_group);
+		if (r == 0 && (found_user || found_group)) {
+			*number = user ? person.pw_uid : group.gr_gid;
 			return 0;
 		}
 	}
@@ -149,7 +131,7 @@ find_number(struct rule *rule, char *text, char **error)
 	if (rule_name_decode(text) < 0)
 		r = -ENOENT;
 	else
-		r = user ? user_number(text, &rule->number) : group_number(text, &rule->number);
+		r = rule_look_up(user, text, &rule->number);
 	if (r == -ENOENT && rule_read_number(text, &number))
 		return error_set(error, -EINVAL,
 				 "there is no %s of this name; write a number as %s:%s",

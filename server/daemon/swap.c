@@ -29,18 +29,6 @@ swap_heap(const struct server_config *config)
 	return connections < SIZE_MAX / 2 / each ? HEAP + connections * each : SIZE_MAX / 2;
 }
 
-/* What the workers take when they start. */
-static uint64_t
-swap_workers(const struct server_config *config, struct exports *exports, unsigned int workers)
-{
-	uint64_t each = config->memory, all;
-	struct offer *offer;
-
-	for (size_t n = 0; (offer = exports_at(exports, n)) != NULL; n++)
-		each += image_context_memory(offer->export->image);
-	return __builtin_mul_overflow(each, workers, &all) ? UINT64_MAX : all;
-}
-
 int
 swap_lock_memory(const struct server_config *config, struct exports *exports, unsigned int workers,
 		 char **error)
@@ -48,10 +36,17 @@ swap_lock_memory(const struct server_config *config, struct exports *exports, un
 	static const char way_out[] =
 		"a smaller --memory, --depth or --max-connections, or fewer --threads, make it less";
 	const struct rlimit unlimited = {RLIM_INFINITY, RLIM_INFINITY};
+	uint64_t each = config->memory, all;
+	struct offer *offer;
 
+	/* What the workers take when they start. */
+	for (size_t n = 0; (offer = exports_at(exports, n)) != NULL; n++)
+		each += image_context_memory(offer->export->image);
+	if (__builtin_mul_overflow(each, workers, &all))
+		all = UINT64_MAX;
 	/* The limit of the user that the server becomes counts from now on. */
 	if (config->user)
 		setrlimit(RLIMIT_MEMLOCK, &unlimited);
-	return reclaim_lock_memory(swap_heap(config), swap_workers(config, exports, workers),
+	return reclaim_lock_memory(swap_heap(config), all,
 				   config->defaults.image.force == TRISTATE_ON, way_out, error);
 }

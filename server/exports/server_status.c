@@ -126,20 +126,6 @@ struct export_writer {
 	const char *socket; /* for clients of snapshots, or NULL */
 };
 
-/* Writes the buckets up to the last one that is not empty. */
-static void
-write_latency(struct json *json, unsigned int op, const uint64_t buckets[TRAFFIC_BUCKETS])
-{
-	unsigned int count = TRAFFIC_BUCKETS;
-
-	while (count > 0 && buckets[count - 1] == 0)
-		count--;
-	json_array_begin(json, traffic_op_name(op));
-	for (unsigned int i = 0; i < count; i++)
-		json_put_uint(json, NULL, buckets[i]);
-	json_array_end(json);
-}
-
 /* A figure of a traffic's; of a kind of requests, the n-th after the first. */
 static void
 write_figure(struct json *json, const struct traffic_sum *sum, const struct figure_row *row,
@@ -173,8 +159,17 @@ write_traffic(struct json *json, const struct export *export)
 		write_figure(json, &sum, &traffic_rows[i], 0);
 	write_answered(json, &sum);
 	json_object_begin(json, "latency_us");
-	for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
-		write_latency(json, op, sum.latency[op]);
+	for (unsigned int op = 0; op < TRAFFIC_OPS; op++) {
+		unsigned int count = TRAFFIC_BUCKETS;
+
+		/* Up to the last bucket that is not empty. */
+		while (count > 0 && sum.latency[op][count - 1] == 0)
+			count--;
+		json_array_begin(json, traffic_op_name(op));
+		for (unsigned int i = 0; i < count; i++)
+			json_put_uint(json, NULL, sum.latency[op][i]);
+		json_array_end(json);
+	}
 	json_object_end(json);
 }
 

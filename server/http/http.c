@@ -348,17 +348,6 @@ http_start(struct http *http)
 
 /* ---- beginning and end */
 
-static struct MHD_Daemon *
-start_daemon(struct http *http)
-{
-	/* This thread polls and accepts: so it can end a connection when its time is over. */
-	return mhd.start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL,
-				answer_request, http, MHD_OPTION_NOTIFY_CONNECTION,
-				connection_noted, http, MHD_OPTION_CONNECTION_LIMIT,
-				(unsigned int)CLIENTS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-				(size_t)CLIENT_MEMORY, MHD_OPTION_END);
-}
-
 static int
 open_parts(struct http *http)
 {
@@ -369,7 +358,12 @@ open_parts(struct http *http)
 		return -errno;
 	http->polled = calloc(POLL_SOCKET + count, sizeof(*http->polled));
 	http->pauses = calloc(count, sizeof(*http->pauses));
-	http->daemon = start_daemon(http);
+	/* This thread polls and accepts: so it can end a connection when its time is over. */
+	http->daemon = mhd.start_daemon(
+		MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET, 0, NULL, NULL, answer_request, http,
+		MHD_OPTION_NOTIFY_CONNECTION, connection_noted, http, MHD_OPTION_CONNECTION_LIMIT,
+		(unsigned int)CLIENTS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CLIENT_MEMORY, MHD_OPTION_END);
 	if (!http->polled || !http->pauses || !http->daemon)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < count; i++)

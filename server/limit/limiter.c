@@ -9,20 +9,6 @@
  * wait for very many. */
 static const uint64_t least[LIMIT_KINDS] = {[LIMIT_IOPS] = 1, [LIMIT_BANDWIDTH] = 4096};
 
-static void
-begin_kind(struct limiter *limiter, enum limit_kind kind, const struct limit_rate *rate,
-	   uint64_t begun)
-{
-	uint64_t rates[2] = {rate->both ? rate->both : rate->read, rate->write};
-
-	limiter->both[kind] = rate->both != 0;
-	for (unsigned int i = 0; i < 2; i++) {
-		if (rates[i])
-			budget_init(&limiter->budgets[kind][i], rates[i], rate->burst, least[kind],
-				    begun);
-	}
-}
-
 int
 limiter_new(struct limiter **limiter, const struct limits *limits, uint64_t begun)
 {
@@ -34,8 +20,17 @@ limiter_new(struct limiter **limiter, const struct limits *limits, uint64_t begu
 		return -ENOMEM;
 	memset(*limiter, 0, sizeof(**limiter));
 	atomic_init(&(*limiter)->users, 1);
-	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++)
-		begin_kind(*limiter, kind, &limits->rates[kind], begun);
+	for (unsigned int kind = 0; kind < LIMIT_KINDS; kind++) {
+		const struct limit_rate *rate = &limits->rates[kind];
+		const uint64_t rates[2] = {rate->both ? rate->both : rate->read, rate->write};
+
+		(*limiter)->both[kind] = rate->both != 0;
+		for (unsigned int i = 0; i < 2; i++) {
+			if (rates[i])
+				budget_init(&(*limiter)->budgets[kind][i], rates[i], rate->burst,
+					    least[kind], begun);
+		}
+	}
 	return 0;
 }
 

@@ -150,29 +150,22 @@ buffers_register(struct buffers *buffers)
 	register_memory(buffers, slab->memory, slab->used, &slab->registered);
 }
 
-/* The kernel registers at most 1 GiB as one piece, so each of the reserve's largest blocks is one.
- * Without memory for the list, or a ring, none is registered. */
-static void
-register_reserve(struct buffers *buffers)
-{
-	size_t block = size_in_bytes(LARGEST_KEPT), count = buffers->limit / block;
-
-	if (!buffers->ring || !buffers->registers_large)
-		return;
-	buffers->reserved = calloc(count, sizeof(*buffers->reserved));
-	for (size_t i = 0; buffers->reserved && i < count; i++)
-		register_memory(buffers, reserve_memory(buffers->reserve) + i * block, block,
-				&buffers->reserved[i]);
-}
-
 int
 buffers_reserve(struct buffers *buffers)
 {
+	size_t block = size_in_bytes(LARGEST_KEPT), count = buffers->limit / block;
+
 	_Static_assert(LARGEST_KEPT + 1 == RESERVE_ORDERS, "a size is an order");
 	buffers->reserve = reserve_new(buffers->limit);
 	if (!buffers->reserve)
 		return -ENOMEM;
-	register_reserve(buffers);
+	/* The kernel registers at most 1 GiB as one piece, so each of the reserve's largest blocks
+	 * is one. Without memory for the list, or a ring, none is registered. */
+	if (buffers->ring && buffers->registers_large)
+		buffers->reserved = calloc(count, sizeof(*buffers->reserved));
+	for (size_t i = 0; buffers->reserved && i < count; i++)
+		register_memory(buffers, reserve_memory(buffers->reserve) + i * block, block,
+				&buffers->reserved[i]);
 	return 0;
 }
 
@@ -239,25 +232,19 @@ cut_slab(struct buffers *buffers, unsigned int size)
 	return true;
 }
 
-/* Takes parts of slabs that are to go from a list. */
-static void
-forget_parts(struct idle_buffer **list)
-{
-	while (*list) {
-		if ((*list)->slab->taken == 0)
-			*list = (*list)->next;
-		else
-			list = &(*list)->next;
-	}
-}
-
 static void
 release_slabs(struct buffers *buffers)
 {
 	if (buffers->idle_slabs == 0)
 		return;
-	for (unsigned int size = 0; size < BUFFER_SIZES; size++)
-		forget_parts(&buffers->idle[size]);
+	for (unsigned int size = 0; size < BUFFER_SIZES; size++) {
+		for (struct idle_buffer **at = &buffers->idle[size]; *at;) {
+			if ((*at)->slab->taken == 0)
+				*at = (*at)->next;
+			else
+				at = &(*at)->next;
+		}
+	}
 	for (struct slab **at = &buffers->slabs; *at;) {
 		struct slab *slab = *at;
 
