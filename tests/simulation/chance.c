@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/simulation/chance.h"
+
+static uint64_t state;
+
+void
+chance_seed(uint64_t seed)
+{
+	state = seed;
+}
+
+/* SplitMix64. */
+static uint64_t
+chance_next(void)
+{
+	uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
+uint64_t
+chance_below(uint64_t limit)
+{
+	return limit ? chance_next() % limit : 0;
+}
+
+uint64_t
+chance_between(uint64_t from, uint64_t to)
+{
+	return from + chance_below(to - from + 1);
+}
+
+bool
+chance_once_in(uint64_t n)
+{
+	return n && chance_next() % n == 0;
+}

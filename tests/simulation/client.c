@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/simulation/client.h"
+
+#include "tests/simulation/chance.h"
+#include "tests/simulation/disk.h"
+#include "tests/simulation/model.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/scheduler.h"
+#include "tests/simulation/trace.h"
+
+#include "nbd/protocol.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW 16
+
+/* How long after the end of a connection the server may still begin its writes (ABSENCE_MAX of
+ * server/connection/peer.c). */
+#define ABSENCE (100 * MILLISECOND)
+
+/* A request must be answered within this time, or its connection end. */
+#define ANSWER_LIMIT (60 * SECOND)
+
+enum replies {
+	SIMPLE,
+	STRUCTURED,
+	EXTENDED,
+};
+
+struct sent {
+	bool used;
+	uint16_t type, flags;
+	unsigned int first, count; /* sectors */
+	uint64_t write;            /* of the model; 0: none */
+	uint64_t request;
+	uint8_t *bytes; /* of a read */
+	bool *arrived;  /* its sectors */
+	uint32_t error;
+};
+
+struct client {
+	unsigned int number;
+	char name[16];
+	struct socket *socket;
+	enum replies replies;
+	uint16_t facts; /* transmission flags */
+	struct sent sent[WINDOW];
+	unsigned int in_flight;
+};
+
+struct client_plan client_plan;
+uint64_t client_answers;
+
+static bool stopping;
+static unsigned int running;
+
+/* ---- bytes */
+
+static uint8_t *
+put16(uint8_t *at, uint16_t value)
+{
+	value = htobe16(value);
+	return mempcpy(at, &value, sizeof(value));
+}
+
+static uint8_t *
+put32(uint8_t *at, uint32_t value)
+{
+	value = htobe32(value);
+	return mempcpy(at, &value, sizeof(value));
+}
+
+static uint8_t *
+put64(uint8_t *at, uint64_t value)
+{
+	value = htobe64(value);
+	return mempcpy(at, &value, sizeof(value));
+}
+
+static uint16_t
+get16(const uint8_t *at)
+{
+	uint16_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return be16toh(value);
+}
+
+static uint32_t
+get32(const uint8_t *at)
+{
+	uint32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return be32toh(value);
+}
+
+static uint64_t
+get64(const uint8_t *at)
+{
+	uint64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return be64toh(value);
+}
+
+/* ---- the connection */
+
+static int
+client_receive(struct client *client, void *bytes, size_t size)
+{
+	const int r = network_receive(client->socket, bytes, size, scheduler_now() + ANSWER_LIMIT);
+
+	if (r == -ETIMEDOUT)
+		trace_fail("%s got no answer for a minute", client->name);
+	return r;
+}
+
+static void
+sent_free(struct sent *sent)
+{
+	free(sent->bytes);
+	free(sent->arrived);
+	*sent = (struct sent){0};
+}
+
+/* The connection is over, with requests unanswered. */
+static void
+client_hang_up(struct client *client, bool reset)
+{
+	const int64_t known_at = network_close(client->socket, reset) + ABSENCE;
+
+	trace("hangs up with %u requests unanswered%s", client->in_flight, reset ? ", by RST" : "");
+	client->socket = NULL;
+	for (unsigned int i = 0; i < WINDOW; i++) {
+		struct sent *sent = &client->sent[i];
+
+		if (sent->write)
+			model_write_abandoned(sent->write, known_at);
+		if (sent->request)
+			model_read_failed(sent->request);
+		sent_free(sent);
+	}
+	client->in_flight = 0;
+}
+
+static int
+client_send_option(struct client *client, uint32_t option, const void *data, uint32_t size)
+{
+	uint8_t header[NBD_OPTION_HEADER_SIZE], *at = put64(header, NBD_OPTION_MAGIC);
+	int r;
+
+	put32(put32(at, option), size);
+	r = network_send(client->socket, header, sizeof(header));
+	return r == 0 && size ? network_send(client->socket, data, size) : r;
+}
+
+/* Returns the type of the reply, or -errno; its data in `data`, which has room for 4096 bytes. */
+static int64_t
+client_receive_option_reply(struct client *client, uint8_t *data)
+{
+	uint8_t header[NBD_REP_HEADER_SIZE];
+	uint32_t size;
+	int r = client_receive(client, header, sizeof(header));
+
+	if (r < 0)
+		return r;
+	size = get32(header + 16);
+	if (get64(header) != NBD_REP_MAGIC || size > 4096)
+		trace_fail("%s got a wrong reply to an option", client->name);
+	r = size ? client_receive(client, data, size) : 0;
+	return r < 0 ? r : (int64_t)get32(header + 12);
+}
+
+/* Returns 0, or -errno if the connection is over. */
+static int
+client_choose_replies(struct client *client)
+{
+	static const uint32_t options[] = {
+		[STRUCTURED] = NBD_OPT_STRUCTURED_REPLY,
+		[EXTENDED] = NBD_OPT_EXTENDED_HEADERS,
+	};
+	uint8_t data[4096];
+	int64_t type;
+	int r;
+
+	client->replies = (enum replies)chance_below(3);
+	if (client->replies == SIMPLE)
+		return 0;
+	r = client_send_option(client, options[client->replies], NULL, 0);
+	if (r < 0)
+		return r;
+	type = client_receive_option_reply(client, data);
+	if (type >= 0 && type != NBD_REP_ACK)
+		trace_fail("%s can't have its form of replies", client->name);
+	return type < 0 ? (int)type : 0;
+}
+
+static int
+client_go(struct client *client)
+{
+	static const uint8_t unnamed[6];
+	uint8_t data[4096];
+	int64_t type;
+	int r = client_send_option(client, NBD_OPT_GO, unnamed, sizeof(unnamed));
+
+	if (r < 0)
+		return r;
+	while ((type = client_receive_option_reply(client, data)) == NBD_REP_INFO) {
+		if (get16(data) != NBD_INFO_EXPORT)
+			continue;
+		client->facts = get16(data + 10);
+		if (get64(data + 2) != (uint64_t)client_plan.sectors * SECTOR_SIZE)
+			trace_fail("%s sees an image of %" PRIu64 " bytes", client->name,
+				   get64(data + 2));
+	}
+	if (type >= 0 && type != NBD_REP_ACK)
+		return -ECONNREFUSED;
+	return type < 0 ? (int)type : 0;
+}
+
+static int
+client_shake_hands(struct client *client)
+{
+	uint8_t greeting[NBD_GREETING_SIZE], flags[4];
+	int r = client_receive(client, greeting, sizeof(greeting));
+
+	if (r < 0)
+		return r;
+	if (get64(greeting) != NBD_MAGIC || get64(greeting + 8) != NBD_OPTION_MAGIC)
+		trace_fail("%s is greeted wrongly", client->name);
+	put32(flags, NBD_FLAG_C_FIXED_NEWSTYLE | NBD_FLAG_C_NO_ZEROES);
+	r = network_send(client->socket, flags, sizeof(flags));
+	if (r == 0)
+		r = client_choose_replies(client);
+	return r == 0 ? client_go(client) : r;
+}
+
+static void
+client_connect(struct client *client)
+{
+	static const char *const forms[] = {"simple", "structured", "extended"};
+
+	client->socket = network_connect(client_plan.address);
+	if (!client->socket) {
+		scheduler_sleep((int64_t)chance_between(1, 20) * MILLISECOND);
+		return;
+	}
+	if (client_shake_hands(client) < 0) {
+		client_hang_up(client, false);
+		scheduler_sleep((int64_t)chance_between(1, 20) * MILLISECOND);
+		return;
+	}
+	trace("connected, %s replies", forms[client->replies]);
+	scheduler_note_progress();
+}
+
+/* ---- requests */
+
+static void
+client_choose_place(struct sent *sent)
+{
+	unsigned int largest = chance_once_in(8) ? client_plan.largest : 12;
+
+	if (largest > client_plan.sectors)
+		largest = client_plan.sectors;
+	sent->count = (unsigned int)chance_between(1, largest);
+	/* Mostly in a small part, so that requests meet; and at the end. */
+	sent->first = (unsigned int)chance_below(chance_once_in(4) ? client_plan.sectors : 40);
+	if (chance_once_in(12))
+		sent->first = client_plan.sectors - sent->count;
+	if (sent->first + sent->count > client_plan.sectors)
+		sent->first = client_plan.sectors - sent->count;
+}
+
+static void
+client_choose_request(struct client *client, struct sent *sent)
+{
+	static const uint16_t types[] = {
+		NBD_CMD_READ, NBD_CMD_READ,  NBD_CMD_WRITE,        NBD_CMD_WRITE, NBD_CMD_WRITE,
+		NBD_CMD_READ, NBD_CMD_FLUSH, NBD_CMD_WRITE_ZEROES, NBD_CMD_TRIM,  NBD_CMD_WRITE,
+	};
+
+	*sent = (struct sent){.used = true};
+	sent->type = types[chance_below(sizeof(types) / sizeof(types[0]))];
+	if (sent->type == NBD_CMD_TRIM && !(client->facts & NBD_FLAG_SEND_TRIM))
+		sent->type = NBD_CMD_READ;
+	if (sent->type == NBD_CMD_FLUSH)
+		return;
+	client_choose_place(sent);
+	if (sent->type != NBD_CMD_READ && chance_once_in(4))
+		sent->flags |= NBD_CMD_FLAG_FUA;
+	if (sent->type == NBD_CMD_WRITE_ZEROES && chance_once_in(2))
+		sent->flags |= NBD_CMD_FLAG_NO_HOLE;
+	if (sent->type == NBD_CMD_READ && client->replies != SIMPLE && chance_once_in(4))
+		sent->flags |= NBD_CMD_FLAG_DF;
+}
+
+static void
+client_tell_model(struct sent *sent)
+{
+	switch (sent->type) {
+	case NBD_CMD_READ:
+		sent->bytes = malloc((size_t)sent->count * SECTOR_SIZE);
+		sent->arrived = calloc(sent->count, sizeof(bool));
+		sent->request = model_request();
+		break;
+	case NBD_CMD_FLUSH: sent->request = model_request(); break;
+	case NBD_CMD_WRITE: sent->write = model_write(MODEL_DATA, sent->first, sent->count); break;
+	case NBD_CMD_WRITE_ZEROES:
+		sent->write = model_write(MODEL_ZEROES, sent->first, sent->count);
+		break;
+	case NBD_CMD_TRIM: sent->write = model_write(MODEL_TRIM, sent->first, sent->count); break;
+	}
+}
+
+static const char *const request_names[] = {
+	[NBD_CMD_READ] = "read", [NBD_CMD_WRITE] = "write",       [NBD_CMD_FLUSH] = "flush",
+	[NBD_CMD_TRIM] = "trim", [NBD_CMD_WRITE_ZEROES] = "zero",
+};
+
+static size_t
+client_encode(const struct client *client, const struct sent *sent, unsigned int slot,
+	      uint8_t *bytes)
+{
+	const bool extended = client->replies == EXTENDED;
+	const uint16_t flags =
+		sent->flags |
+		(extended && sent->type == NBD_CMD_WRITE ? NBD_CMD_FLAG_PAYLOAD_LEN : 0);
+	const uint64_t length = (uint64_t)sent->count * SECTOR_SIZE;
+	uint8_t *at = put32(bytes, extended ? NBD_EXTENDED_REQUEST_MAGIC : NBD_REQUEST_MAGIC);
+
+	at = put64(put16(put16(at, flags), sent->type), slot);
+	at = put64(at, (uint64_t)sent->first * SECTOR_SIZE);
+	at = extended ? put64(at, length) : put32(at, (uint32_t)length);
+	if (sent->type != NBD_CMD_WRITE)
+		return (size_t)(at - bytes);
+	for (unsigned int i = 0; i < sent->count; i++, at += SECTOR_SIZE)
+		model_fill(sent->write, sent->first + i, at);
+	return (size_t)(at - bytes);
+}
+
+/* Returns 0, or -errno if the connection is over. */
+static int
+client_send(struct client *client)
+{
+	unsigned int slot = 0;
+	struct sent *sent;
+	uint8_t *bytes;
+	size_t size;
+	bool leaves;
+	int r;
+
+	while (client->sent[slot].used)
+		slot++;
+	sent = &client->sent[slot];
+	client_choose_request(client, sent);
+	client_tell_model(sent);
+	client->in_flight++;
+	trace("%s %u+%u%s%s", request_names[sent->type], sent->first, sent->count,
+	      sent->flags & NBD_CMD_FLAG_FUA && sent->type != NBD_CMD_READ ? " FUA" : "",
+	      sent->write ? "" : ".");
+	bytes = malloc(NBD_EXTENDED_REQUEST_SIZE + (size_t)sent->count * SECTOR_SIZE);
+	size = client_encode(client, sent, slot, bytes);
+	/* Now and then it leaves in the middle of a request. */
+	leaves = chance_once_in(client_plan.leaves * 4);
+	r = network_send(client->socket, bytes, leaves ? chance_below(size) : size);
+	free(bytes);
+	return leaves ? -EPIPE : r;
+}
+
+/* ---- answers */
+
+static const char *
+error_name(uint32_t error)
+{
+	static char text[16];
+
+	snprintf(text, sizeof(text), "error %" PRIu32, error);
+	return error ? text : "well";
+}
+
+static void
+client_check_error(const struct client *client, const struct sent *sent)
+{
+	const uint32_t error = sent->error;
+
+	if (error == 0 || error == NBD_ESHUTDOWN)
+		return;
+	if (!client_plan.fails_allowed || (error != NBD_EIO && error != NBD_ENOSPC))
+		trace_fail("%s: a %s of %u sectors at %u failed with %" PRIu32, client->name,
+			   request_names[sent->type], sent->count, sent->first, error);
+}
+
+static void
+client_take_answer(struct client *client, struct sent *sent)
+{
+	client_check_error(client, sent);
+	trace("%s %u+%u answered: %s", request_names[sent->type], sent->first, sent->count,
+	      error_name(sent->error));
+	if (sent->write)
+		model_write_answered(sent->write, sent->error                      ? MODEL_FAILED
+						  : sent->flags & NBD_CMD_FLAG_FUA ? MODEL_DURABLE
+										   : MODEL_DONE);
+	else if (sent->error)
+		model_read_failed(sent->request);
+	else if (sent->type == NBD_CMD_FLUSH)
+		model_flush_answered(sent->request);
+	for (unsigned int i = 0; sent->type == NBD_CMD_READ && !sent->error && i < sent->count; i++)
+		if (!sent->arrived[i])
+			trace_fail("%s: a read was answered without all bytes", client->name);
+	if (sent->type == NBD_CMD_READ && !sent->error)
+		model_read_answered(sent->request, sent->first, sent->count, sent->bytes);
+	sent_free(sent);
+	client->in_flight--;
+	client_answers++;
+	scheduler_note_progress();
+}
+
+static struct sent *
+client_find(struct client *client, uint64_t cookie)
+{
+	if (cookie >= WINDOW || !client->sent[cookie].used)
+		trace_fail("%s got an answer to no request", client->name);
+	return &client->sent[cookie];
+}
+
+static int
+client_receive_simple(struct client *client, const uint8_t *rest)
+{
+	struct sent *sent = client_find(client, get64(rest + 4));
+	int r = 0;
+
+	sent->error = get32(rest);
+	if (sent->type == NBD_CMD_READ && client->replies != SIMPLE)
+		trace_fail("%s: a read was answered in the simple form", client->name);
+	if (sent->type == NBD_CMD_READ && !sent->error) {
+		r = client_receive(client, sent->bytes, (size_t)sent->count * SECTOR_SIZE);
+		memset(sent->arrived, true, sent->count);
+	}
+	if (r == 0)
+		client_take_answer(client, sent);
+	return r;
+}
+
+static void
+sent_note_arrival(const struct client *client, struct sent *sent, uint64_t offset, uint64_t length)
+{
+	const uint64_t start = (uint64_t)sent->first * SECTOR_SIZE;
+
+	if (sent->type != NBD_CMD_READ || offset < start || offset % SECTOR_SIZE ||
+	    length % SECTOR_SIZE || !length ||
+	    offset + length > start + (uint64_t)sent->count * SECTOR_SIZE)
+		trace_fail("%s got bytes that it did not ask for", client->name);
+	for (uint64_t i = (offset - start) / SECTOR_SIZE; i * SECTOR_SIZE < offset - start + length;
+	     i++) {
+		if (sent->arrived[i])
+			trace_fail("%s got bytes twice", client->name);
+		sent->arrived[i] = true;
+	}
+}
+
+/* One chunk of an answer: `size` bytes that are still to be received. */
+static int
+client_receive_chunk(struct client *client, uint16_t flags, uint16_t type, uint64_t cookie,
+		     uint64_t size)
+{
+	struct sent *sent = client_find(client, cookie);
+	uint8_t head[12];
+	uint64_t offset;
+	int r = 0;
+
+	if (type == NBD_REPLY_TYPE_OFFSET_DATA || type == NBD_REPLY_TYPE_OFFSET_HOLE) {
+		r = client_receive(client, head, type == NBD_REPLY_TYPE_OFFSET_DATA ? 8 : 12);
+		if (r < 0)
+			return r;
+		offset = get64(head);
+		size = type == NBD_REPLY_TYPE_OFFSET_DATA ? size - 8 : get32(head + 8);
+		sent_note_arrival(client, sent, offset, size);
+		offset -= (uint64_t)sent->first * SECTOR_SIZE;
+		if (type == NBD_REPLY_TYPE_OFFSET_DATA)
+			r = client_receive(client, sent->bytes + offset, size);
+		else
+			memset(sent->bytes + offset, 0, size);
+	} else if (type & 0x8000) {
+		uint8_t *text = malloc(size + 1);
+
+		r = client_receive(client, text, size);
+		text[size] = '\0';
+		sent->error = r < 0 ? 0 : get32(text);
+		if (r == 0 && size > 6)
+			trace("an error: %s", (char *)text + 6);
+		free(text);
+	} else if (type != NBD_REPLY_TYPE_NONE) {
+		trace_fail("%s got a chunk of type %u", client->name, type);
+	}
+	if (r == 0 && flags & NBD_REPLY_FLAG_DONE)
+		client_take_answer(client, sent);
+	return r;
+}
+
+static int
+client_receive_answer(struct client *client)
+{
+	uint8_t header[NBD_EXTENDED_REPLY_SIZE];
+	const size_t more =
+		client->replies == EXTENDED ? NBD_EXTENDED_REPLY_SIZE : NBD_SIMPLE_REPLY_SIZE;
+	int r = client_receive(client, header, more);
+	uint32_t magic;
+
+	if (r < 0)
+		return r;
+	magic = get32(header);
+	if (magic == NBD_SIMPLE_REPLY_MAGIC && client->replies != EXTENDED)
+		return client_receive_simple(client, header + 4);
+	if (magic == NBD_EXTENDED_REPLY_MAGIC && client->replies == EXTENDED)
+		return client_receive_chunk(client, get16(header + 4), get16(header + 6),
+					    get64(header + 8), get64(header + 24));
+	if (magic != NBD_STRUCTURED_REPLY_MAGIC || client->replies != STRUCTURED)
+		trace_fail("%s got an answer that begins with %08x", client->name, magic);
+	r = client_receive(client, header + 16, 4);
+	return r < 0 ? r
+		     : client_receive_chunk(client, get16(header + 4), get16(header + 6),
+					    get64(header + 8), get32(header + 16));
+}
+
+/* ---- the fiber */
+
+static int
+client_step(struct client *client)
+{
+	if (chance_once_in(client_plan.leaves))
+		return -EPIPE;
+	if (client->in_flight < client_plan.window && !stopping &&
+	    (!client->in_flight || chance_once_in(2)))
+		return client_send(client);
+	if (client->in_flight && (stopping || client->in_flight == client_plan.window ||
+				  network_is_readable(client->socket)))
+		return client_receive_answer(client);
+	scheduler_sleep((int64_t)chance_below(2000) * MICROSECOND);
+	return 0;
+}
+
+static void *
+client_run(void *data)
+{
+	struct client *client = data;
+
+	while (!stopping || client->in_flight) {
+		if (!client->socket)
+			client_connect(client);
+		else if (client_step(client) < 0)
+			client_hang_up(client, chance_once_in(4));
+	}
+	if (client->socket)
+		client_hang_up(client, false);
+	free(client);
+	running--;
+	return NULL;
+}
+
+void
+client_start(unsigned int number)
+{
+	struct client *client = calloc(1, sizeof(*client));
+
+	client->number = number;
+	snprintf(client->name, sizeof(client->name), "client-%u", number);
+	stopping = false;
+	running++;
+	scheduler_start(client->name, NULL, client_run, client);
+}
+
+static bool
+clients_are_gone(void *data)
+{
+	(void)data;
+	return running == 0;
+}
+
+void
+clients_stop(void)
+{
+	stopping = true;
+	scheduler_wait("the clients to leave", clients_are_gone, NULL, FOR_EVER);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A client: a fiber that connects, sends requests of all kinds, several at once, checks the
+ * answers, leaves in all manners, and connects again.
+ */
+#ifndef TESTS_SIMULATION_CLIENT_H
+#define TESTS_SIMULATION_CLIENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct client_plan {
+	const char *address;
+	unsigned int sectors; /* of the image */
+	unsigned int window;  /* requests at once */
+	unsigned int largest; /* sectors of a request */
+	unsigned int leaves;  /* once in so many requests; 0: never */
+	bool fails_allowed;   /* the disk's mood may strike: requests may fail */
+};
+
+extern struct client_plan client_plan;
+
+/* How many answers clients have had, of all kinds, in all runs. */
+extern uint64_t client_answers;
+
+/* Starts a client; it runs until clients_stop(). */
+void
+client_start(unsigned int number);
+
+/* Waits until all have left. */
+void
+clients_stop(void);
+
+#endif

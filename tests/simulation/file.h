@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Open files, and the calls on them. A transfer is carried out sector by sector, and others may run
+ * between two of them. It can be slow, short, interrupted or fail, as the disk's mood says.
+ */
+#ifndef TESTS_SIMULATION_FILE_H
+#define TESTS_SIMULATION_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How likely faults are: once in so many calls; 0: never. */
+struct disk_mood {
+	unsigned int eio, enospc, eintr, short_one, writeback, slow;
+	unsigned int direct_align; /* what direct I/O needs, in bytes; 0: it is impossible */
+	int64_t stuck_until;       /* no request is complete before */
+};
+
+extern struct disk_mood disk_mood;
+
+/* Whether a fault has been told to the server since the last call. */
+bool
+disk_mood_struck(void);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The model: which bytes the image may have, sector by sector.
+ *
+ * Each write has a number, which its sectors carry, and an interval from its request to its answer.
+ * A sector's history must be one of an atomic register: there is an order of the writes and reads
+ * that agrees with their intervals. A write that failed, or whose answer never came, may have taken
+ * effect or not.
+ *
+ * A crash takes back what was not durable: a sector may then be as any write has left it that no
+ * durable one follows. A write is durable if it had FUA, or if it was answered before a flush was
+ * requested that was answered.
+ *
+ * A write whose client is gone may take effect late, but not after a newer write was carried out.
+ */
+#ifndef TESTS_SIMULATION_MODEL_H
+#define TESTS_SIMULATION_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum model_kind {
+	MODEL_DATA,
+	MODEL_ZEROES,
+	MODEL_TRIM, /* zeroes, or no change */
+};
+
+enum model_outcome {
+	MODEL_DONE,
+	MODEL_DURABLE,
+	MODEL_FAILED,
+};
+
+/* An image of zeroes. */
+void
+model_begin(unsigned int sectors);
+void
+model_end(void);
+
+/* A write is requested. Returns its number. */
+uint64_t
+model_write(enum model_kind kind, unsigned int first, unsigned int count);
+
+/* The bytes of a sector of that write. */
+void
+model_fill(uint64_t write, unsigned int sector, uint8_t *bytes);
+
+void
+model_write_answered(uint64_t write, enum model_outcome outcome);
+
+/* Its client is gone; the server knows that at this time. */
+void
+model_write_abandoned(uint64_t write, int64_t known_at);
+
+/* A read or a flush is requested. Returns a moment, for its answer. */
+uint64_t
+model_request(void);
+
+void
+model_read_answered(uint64_t request, unsigned int first, unsigned int count, const uint8_t *bytes);
+
+/* The request ended without an answer, or with an error. */
+void
+model_read_failed(uint64_t request);
+
+void
+model_flush_answered(uint64_t request);
+
+/* A write-back of the sector has failed, and the server that was told so has ended: no later flush
+ * makes what it has durable. */
+void
+model_doubt(unsigned int sector);
+
+/* No write without an answer can take effect any more: the server is gone. */
+void
+model_settle(void);
+
+/* What the image has now, whose bytes nobody is changing. */
+void
+model_look(const uint8_t *bytes);
+
+/* The same after a crash, from which on that is the image. */
+void
+model_crash(const uint8_t *bytes);
+
+#endif

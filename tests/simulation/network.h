@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The network: sockets in pairs. Bytes arrive in portions and later than they were sent (over a
+ * unix socket at once), in order. The end of a connection arrives as well, or does not: a peer can
+ * vanish.
+ *
+ * The server's sockets are descriptors of its process; clients use the functions below.
+ */
+#ifndef TESTS_SIMULATION_NETWORK_H
+#define TESTS_SIMULATION_NETWORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct socket;
+
+/* Over TCP, the longest delay of bytes; once in so many sends, a delay is a thousand times as long.
+ */
+struct network_mood {
+	int64_t delay;
+	unsigned int lag;
+};
+
+extern struct network_mood network_mood;
+
+/* Connects to the listener of a unix socket's path, or of a TCP port ("10809"). Returns NULL if
+ * nobody listens. */
+struct socket *
+network_connect(const char *address);
+
+/* Both wait. Sends all, or returns -EPIPE. */
+int
+network_send(struct socket *socket, const void *bytes, size_t size);
+
+/* Receives all; 0 or -ECONNRESET or -ETIMEDOUT. */
+int
+network_receive(struct socket *socket, void *bytes, size_t size, int64_t until);
+
+/* Whether bytes, or the end, are there. */
+bool
+network_is_readable(struct socket *socket);
+
+/* Closes a client's socket; `reset`: with RST. Returns when the server's side will have heard of
+ * it. */
+int64_t
+network_close(struct socket *socket, bool reset);
+
+/* Forgets all listeners and sockets. */
+void
+network_end(void);
+
+#endif

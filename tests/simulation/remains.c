@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/simulation/remains.h"
+
+#include "tests/simulation/descriptor.h"
+#include "tests/simulation/memory.h"
+#include "tests/simulation/process.h"
+#include "tests/simulation/stdio.h"
+#include "tests/simulation/trace.h"
+
+#include <stdlib.h>
+
+void
+remains_drop(struct process *process)
+{
+	const bool well = process->well;
+
+	stream_files_close(process, well);
+	for (int fd = 0; fd < PROCESS_FILES; fd++) {
+		if (!process->files[fd])
+			continue;
+		if (well)
+			trace_fail("the server ended and left descriptor %d, %s", fd,
+				   process->files[fd]->kind->name);
+		descriptor_close(process, fd);
+	}
+	memory_drop(process, well);
+	free(process);
+}

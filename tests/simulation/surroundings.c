@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the server asks about the machine that it runs on, and the clocks: a machine with two
+ * processors, no environment, one user, and no io_uring.
+ */
+#include "tests/simulation/call.h"
+#include "tests/simulation/chance.h"
+#include "tests/simulation/scheduler.h"
+#include "tests/simulation/trace.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Of the wall clock, at the start of each run. */
+#define START INT64_C(1700000000)
+
+/* The processor has no special instructions, so that all machines take the same way. */
+struct {
+	unsigned int vendor, type, subtype, features[1];
+} world___cpu_model;
+
+CALL(int, clock_gettime, clockid_t clock, struct timespec *now)
+{
+	const int64_t ns = scheduler_now() + (clock == CLOCK_REALTIME ? START : 1000) * SECOND;
+
+	now->tv_sec = ns / SECOND;
+	now->tv_nsec = ns % SECOND;
+	if (clock != CLOCK_REALTIME)
+		now->tv_sec -= 1000;
+	return 0;
+}
+
+CALL(time_t, time, time_t *now)
+{
+	const time_t seconds = START + scheduler_now() / SECOND;
+
+	if (now)
+		*now = seconds;
+	return seconds;
+}
+
+CALL(int, nanosleep, const struct timespec *time, struct timespec *left)
+{
+	(void)left;
+	scheduler_sleep(time->tv_sec * SECOND + time->tv_nsec);
+	return 0;
+}
+
+CALL(int, usleep, useconds_t us)
+{
+	scheduler_sleep((int64_t)us * MICROSECOND);
+	return 0;
+}
+
+CALL(ssize_t, getrandom, void *bytes, size_t size, unsigned int flags)
+{
+	(void)flags;
+	for (size_t i = 0; i < size; i++)
+		((unsigned char *)bytes)[i] = (unsigned char)chance_below(256);
+	return (ssize_t)size;
+}
+
+CALL(char *, getenv, const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+CALL(char *, secure_getenv, const char *name)
+{
+	(void)name;
+	return NULL;
+}
+
+CALL(int, unsetenv, const char *name)
+{
+	(void)name;
+	return 0;
+}
+
+CALL(uid_t, geteuid, void)
+{
+	return 0;
+}
+
+CALL(gid_t, getegid, void)
+{
+	return 0;
+}
+
+CALL(pid_t, getpid, void)
+{
+	return 4000;
+}
+
+CALL(pid_t, gettid, void)
+{
+	return (pid_t)(4000 + scheduler_self()->id);
+}
+
+CALL(int, uname, struct utsname *name)
+{
+	*name = (struct utsname){.sysname = "Linux", .release = "6.12.0", .machine = "simulated"};
+	return 0;
+}
+
+CALL(mode_t, umask, mode_t mask)
+{
+	(void)mask;
+	return 022;
+}
+
+CALL(int, sched_getaffinity, pid_t pid, size_t size, cpu_set_t *set)
+{
+	(void)pid;
+	memset(set, 0, size);
+	CPU_SET(0, set);
+	CPU_SET(1, set);
+	return 0;
+}
+
+CALL(int, getrlimit, int what, struct rlimit *limit)
+{
+	(void)what;
+	*limit = (struct rlimit){1024, 1024};
+	return 0;
+}
+
+CALL(int, setrlimit, int what, const struct rlimit *limit)
+{
+	(void)what;
+	(void)limit;
+	return 0;
+}
+
+CALL(sighandler_t, signal, int number, sighandler_t handler)
+{
+	(void)number;
+	(void)handler;
+	return SIG_DFL;
+}
+
+CALL(long, sysconf, int what)
+{
+	return what == _SC_PAGESIZE ? 4096 : what == _SC_NPROCESSORS_ONLN ? 2 : -1;
+}
+
+/* The calls that absent-calls lists. */
+void
+call_absent(const char *name);
+void
+call_absent(const char *name)
+{
+	trace_fail("%s() is not simulated", name);
+}
+
+CALL(int, io_uring_queue_init_params, unsigned int entries, void *ring, void *parameters)
+{
+	(void)entries;
+	(void)ring;
+	(void)parameters;
+	return -ENOSYS;
+}
