@@ -158,6 +158,15 @@ CALL(int, fprintf, FILE *file, const char *format, ...)
 	return n;
 }
 
+CALL(int, setvbuf, FILE *file, char *buffer, int mode, size_t size)
+{
+	(void)file;
+	(void)buffer;
+	(void)mode;
+	(void)size;
+	return 0;
+}
+
 CALL(DIR *, opendir, const char *path)
 {
 	(void)path;

@@ -110,6 +110,13 @@ CALL(int, uname, struct utsname *name)
 	return 0;
 }
 
+CALL(int, isatty, int fd)
+{
+	(void)fd;
+	errno = ENOTTY;
+	return 0;
+}
+
 CALL(mode_t, umask, mode_t mask)
 {
 	(void)mask;
