@@ -20,11 +20,11 @@ struct nbd_driver {
 };
 
 void
-nbd_driver_close(struct nbd_driver *driver)
+nbd_driver_cleanup(struct nbd_driver **driver)
 {
-	if (driver->netlink.fd >= 0)
-		netlink_close(&driver->netlink);
-	g_free(driver);
+	if (*driver && (*driver)->netlink.fd >= 0)
+		netlink_close(&(*driver)->netlink);
+	g_free(*driver);
 }
 
 /* ---- finding the driver */

@@ -19,14 +19,7 @@ struct nbd_driver;
 struct nbd_driver *
 nbd_driver_open(GError **error);
 void
-nbd_driver_close(struct nbd_driver *driver);
-
-static inline void
-nbd_driver_cleanup(struct nbd_driver **driver)
-{
-	if (*driver)
-		nbd_driver_close(*driver);
-}
+nbd_driver_cleanup(struct nbd_driver **driver);
 
 #define NBD_DRIVER_CLEANUP __attribute__((cleanup(nbd_driver_cleanup)))
 

@@ -230,16 +230,6 @@ check_absolute(const char *name, const char *path, GError **error)
 	       failure(error, EINVAL, "%s must be an absolute path: %s", name, path);
 }
 
-static bool
-check_for_kernel(const struct nbd_uri *uri, GError **error)
-{
-	if (uri->socket && *uri->socket != '/')
-		return failure(error, EINVAL, "the path of the socket must be absolute: %s",
-			       uri->socket);
-	return check_absolute("tls-certificates", uri->certificates, error) &&
-	       check_absolute("tls-psk-file", uri->psk, error);
-}
-
 static GUri *
 uri_split(const char *text, GError **error)
 {
@@ -287,7 +277,9 @@ nbd_uri_parse(const char *text, struct nbd_uri *uri, GError **error)
 					 "[fe80::1%25eth0]"
 				       : "");
 	if (check_scheme(g_uri_get_scheme(parsed), &why) && uri_take_all(uri, parsed, &why) &&
-	    check_for_kernel(uri, &why))
+	    check_absolute("socket", uri->socket, &why) &&
+	    check_absolute("tls-certificates", uri->certificates, &why) &&
+	    check_absolute("tls-psk-file", uri->psk, &why))
 		return true;
 	return failure(error, why->code, "%s: %s", text, why->message);
 }

@@ -68,17 +68,6 @@ link_open(struct link *link, GError **error)
 	return true;
 }
 
-static bool
-link_send(const struct link *link, const char *request, GError **error)
-{
-	g_autofree char *line = g_strconcat(request, "\n", NULL);
-
-	/* A socket takes a whole line at once. */
-	if (send(link->fd, line, strlen(line), MSG_NOSIGNAL) < 0)
-		return link_failure(link, errno, "accepts no request", error);
-	return true;
-}
-
 /* Waits for more of the answer.  Returns the number of bytes, 0 at its end, or a negative errno. */
 static ssize_t
 link_receive(const struct link *link, char *buffer, size_t size)
@@ -158,7 +147,11 @@ ask_server(const char *control_path, const char *request, gint64 deadline, GErro
 	g_autofree char *text = NULL;
 	json_auto_t *object = NULL;
 	json_t *refusal;
-	bool done = link_open(&link, error) && link_send(&link, request, error) &&
+	g_autofree char *line = g_strconcat(request, "\n", NULL);
+	/* A socket takes a whole line at once. */
+	bool done = link_open(&link, error) &&
+		    (send(link.fd, line, strlen(line), MSG_NOSIGNAL) >= 0 ||
+		     link_failure(&link, errno, "accepts no request", error)) &&
 		    link_read_line(&link, answer, error);
 
 	cleanup_close(&link.fd);

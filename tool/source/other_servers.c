@@ -22,23 +22,6 @@ struct look {
 	int fd; /* the thread's end of the pipe */
 };
 
-static void
-look_init(struct look *look, const struct source *source)
-{
-	const struct export_source *export = source->state;
-
-	*look = (struct look){
-		.uris = g_ptr_array_new_with_free_func(g_free),
-		.device = export->device,
-		.tls = &source->plan->tls,
-		.fd = -1,
-	};
-	for (guint i = 0; i < export->servers->len; i++) {
-		if (i != export->in_use)
-			g_ptr_array_add(look->uris, g_strdup(export->servers->pdata[i]));
-	}
-}
-
 /* False: it isn't there. */
 static bool
 see_export(const struct look *look, char *uri, struct export_facts *export)
@@ -73,18 +56,6 @@ look_carry_out(const struct look *look)
 					       misfits->len ? "; " : "", server, error->message);
 	}
 	return misfits->len ? g_strndup(misfits->str, MOST_TEXT) : NULL;
-}
-
-char *
-other_servers_misfits(const struct source *source)
-{
-	struct look look;
-	char *misfits;
-
-	look_init(&look, source);
-	misfits = look_carry_out(&look);
-	g_ptr_array_unref(look.uris);
-	return misfits;
 }
 
 /* ---- in a thread */
@@ -141,7 +112,15 @@ other_servers_look(const struct source *source)
 	if (export->device.size == 0 || export->servers->len < 2)
 		return -1;
 	look = g_new(struct look, 1);
-	look_init(look, source);
+	*look = (struct look){
+		.uris = g_ptr_array_new_with_free_func(g_free),
+		.device = export->device,
+		.tls = &source->plan->tls,
+	};
+	for (guint i = 0; i < export->servers->len; i++) {
+		if (i != export->in_use)
+			g_ptr_array_add(look->uris, g_strdup(export->servers->pdata[i]));
+	}
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		err = errno;
 	look->fd = ends[1];

@@ -17,20 +17,17 @@ struct export_source {
 	struct proxies proxies;     /* if they encrypt */
 };
 
-/* Looks at each of them, for three seconds at most (and the name service's time).  Returns what
- * keeps their exports from taking the place of the device's (.device): a text without the
- * device's name, which the caller frees, or NULL.  A server that isn't there is no fault: a cluster
- * manager may start it when it is needed. */
-char *
-other_servers_misfits(const struct source *source);
-
-/* Begins the same in a thread of its own.  Returns a descriptor that can be read when the result is
- * there, or -1: there are no other servers, or the thread can't be started, which is logged.  The
- * source's plan must stay as it is until the process ends. */
+/* Has a thread look at each of them, for three seconds at most (and the name service's time).
+ * Returns a descriptor that can be read when the result is there, or -1: there are no other
+ * servers, or the thread can't be started, which is logged. The source's plan must stay as it is
+ * until the process ends. */
 int
 other_servers_look(const struct source *source);
 
-/* The result; closes the descriptor, and does not wait when that can be read. */
+/* Returns the result, and closes the descriptor; does not wait when that can be read. The result
+ * says what keeps their exports from taking the place of the device's (.device): a text without the
+ * device's name, which the caller frees, or NULL. A server that isn't there is no fault: a cluster
+ * manager may start it when it is needed. */
 char *
 other_servers_result(int fd);
 
