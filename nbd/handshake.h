@@ -31,7 +31,7 @@ nbd_handshake_greet(struct nbd_handshake *h, struct nbd_output *output);
 
 /*
  * Consumes bytes of the client and appends replies to the output, whose buffer has at least
- * NBD_HANDSHAKE_ROOM bytes.  *consumed is set to the number of consumed bytes; the others must be
+ * NBD_HANDSHAKE_ROOM bytes. *consumed is set to the number of consumed bytes; the others must be
  * fed again, except where the result says otherwise.
  */
 enum nbd_handshake_result

@@ -41,7 +41,7 @@ nbd_reply_done(const struct nbd_session *session, const struct nbd_request *requ
 
 /*
  * READ: the header of `length` (> 0) bytes of data at `offset` of the export; the caller must send
- * the data after it.  `last`: this ends the reply, and neither data nor an error may follow. In
+ * the data after it. `last`: this ends the reply, and neither data nor an error may follow. In
  * the simple form the data must be the whole range of the request.
  */
 size_t

@@ -40,19 +40,13 @@ ioctx_new_hosted(struct image *image, struct ring *ring, struct ioctx **ctx);
 int
 ioctx_event(const struct ioctx *ctx);
 
-/* Returns whether chunks are in flight that complete only if the thread polls for them. */
-static inline bool
-ioctx_polls(const struct ioctx *ctx)
-{
-	return ctx->backend->polled && ctx->queued > 0;
-}
-
-/* Returns whether the context needs another ioctx_run() without an event: it polls, or ios wait for
- * chunks that have become idle since the last run. */
+/* Returns whether the context needs another ioctx_run() without an event: chunks are in flight that
+ * complete only if the thread polls, or ios wait for chunks that have become idle since the last
+ * run. */
 static inline bool
 ioctx_wants_run(const struct ioctx *ctx)
 {
-	return (ctx->waiting && ctx->idle_count > 0) || ioctx_polls(ctx);
+	return (ctx->waiting && ctx->idle_count > 0) || (ctx->backend->polled && ctx->queued > 0);
 }
 
 /* Returns whether no io is in flight, so that the context needs no run until an io is submitted or

@@ -21,11 +21,11 @@ struct tls_cautions {
 	size_t count;
 };
 
-/* Notes that the secret in the file has this mode, if that is a bad one.  0 or -ENOMEM. */
+/* Notes that the secret in the file has this mode, if that is a bad one. 0 or -ENOMEM. */
 int
 tls_cautions_add_secret(struct tls_cautions *cautions, const char *path, mode_t mode);
 
-/* Notes when a thing is valid.  `subject` is taken over (NULL: out of memory).  0 or -ENOMEM. */
+/* Notes when a thing is valid. `subject` is taken over (NULL: out of memory). 0 or -ENOMEM. */
 int
 tls_cautions_add_dates(struct tls_cautions *cautions, char *subject, const char *otherwise,
 		       time_t begin, time_t end);

@@ -41,7 +41,7 @@ tls_explain(char **error, const char *path, int code)
 typedef int
 load_pem(gnutls_certificate_credentials_t, const gnutls_datum_t *, gnutls_x509_crt_fmt_t);
 
-/* Loads a file that may be missing.  1: it was loaded; 0: there is none; -errno. */
+/* Loads a file that may be missing. 1: it was loaded; 0: there is none; -errno. */
 static int
 load_optional(struct tls_credentials *credentials, const char *path, load_pem *load,
 	      struct secret_file *file, gnutls_datum_t *pem, char **error)

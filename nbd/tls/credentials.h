@@ -33,7 +33,7 @@ tls_credentials_verify(const struct tls_credentials *credentials);
 
 /*
  * Logs what to beware of in the files, as a warning: a secret that others can read, or what has
- * expired or is not valid yet.  `since` 0: all of it; else what has expired after that time, by
+ * expired or is not valid yet. `since` 0: all of it; else what has expired after that time, by
  * `now`. Returns when something expires next, to be called then with `now` as `since`; 0: nothing.
  */
 time_t

@@ -20,8 +20,8 @@
  * session must stand at a record (tls_session_at_record()), without data (tls_session_has_data());
  * and no byte may have been received that it has not taken.
  *
- * Returns 0: the session can be freed, and must not be used for anything else.  1: not possible,
- * `reason` says why, and the session goes on.  -errno: the socket can't be used any more.
+ * Returns 0: the session can be freed, and must not be used for anything else. 1: not possible,
+ * `reason` says why, and the session goes on. -errno: the socket can't be used any more.
  *
  * On the socket, a record that is no data (an alert, a key update) makes receives fail with EIO:
  * that is the end of the connection. Sends and receives take no MSG_WAITALL. With AES-GCM, the
@@ -55,7 +55,7 @@ ktls_bytes(uint64_t records)
 bool
 ktls_keys_change(const struct tls_session *session);
 
-/* 0: this kernel has TLS, or has just loaded its module.  1: it has not; `reason` says why. */
+/* 0: this kernel has TLS, or has just loaded its module. 1: it has not; `reason` says why. */
 int
 ktls_missing(char reason[KTLS_REASON_MAX]);
 

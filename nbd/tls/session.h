@@ -52,7 +52,7 @@ struct tls_identity {
 };
 
 /*
- * Makes a session, which takes a reference of the credentials.  `server_name`: for a client, the
+ * Makes a session, which takes a reference of the credentials. `server_name`: for a client, the
  * name or IP address that the server's certificate must have; NULL accepts any name that its CA
  * has signed. A server passes NULL. Returns 0 or -ENOMEM.
  */

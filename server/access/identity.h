@@ -47,7 +47,7 @@ struct identity {
 	char **alt_names;  /* its subject alternative names, "dns:host"; ends with NULL */
 };
 
-/* Reads the identity from a connected socket.  `place`, where the client connects from, is for
+/* Reads the identity from a connected socket. `place`, where the client connects from, is for
  * .text. NULL: out of memory. */
 struct identity *
 identity_new(int fd, const char *place);
@@ -56,11 +56,11 @@ identity_new(int fd, const char *place);
 void
 identity_free(struct identity *identity);
 
-/* TLS has begun, with this user's key.  0 or -ENOMEM. */
+/* TLS has begun, with this user's key. 0 or -ENOMEM. */
 int
 identity_set_psk(struct identity *identity, const char *user);
 
-/* TLS has begun, with a certificate that was verified.  `common_name` and `dn` may be NULL; so may
+/* TLS has begun, with a certificate that was verified. `common_name` and `dn` may be NULL; so may
  * `alt_names`, which ends with NULL.  0 or -ENOMEM. */
 int
 identity_set_certificate(struct identity *identity, const char *common_name, const char *dn,

@@ -49,7 +49,7 @@ struct rules {
 };
 
 /*
- * Parses a list, and finds the users and groups that it names, which may take a while.  `option`
+ * Parses a list, and finds the users and groups that it names, which may take a while. `option`
  * begins the error's sentence. Returns 0, or -errno with *error (caller frees; NULL: out of
  * memory) and nothing to free in *rules.
  */

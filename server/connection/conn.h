@@ -189,7 +189,7 @@ conn_starve(struct conn *conn);
 void
 conn_warn(const struct conn *conn, const char *reason);
 
-/* Aborts the connection if it has negotiated or lingered for too long.  `now`: CLOCK_MONOTONIC,
+/* Aborts the connection if it has negotiated or lingered for too long. `now`: CLOCK_MONOTONIC,
  * seconds. */
 void
 conn_check_deadline(struct conn *conn, time_t now);

@@ -383,7 +383,7 @@ dispatch_holes_found(struct request *request)
 
 /* ---- taking requests */
 
-/* The request at `at` of the input.  1; 0: its header is not complete; -EPROTO. */
+/* The request at `at` of the input. 1; 0: its header is not complete; -EPROTO. */
 static int
 dispatch_decode(const struct conn *conn, size_t at, struct taken *taken)
 {

@@ -29,8 +29,8 @@ struct handshake_job {
 	struct handshake_job *next; /* of the threads */
 };
 
-/* Starts the threads. New sessions have these credentials, whose reference is taken over.  `post`
- * is worker_post().  0 or -errno. */
+/* Starts the threads. New sessions have these credentials, whose reference is taken over. `post`
+ * is worker_post(). 0 or -errno. */
 int
 handshakes_new(struct handshakes **handshakes, struct tls_credentials *credentials,
 	       void (*post)(struct worker *worker, struct worker_message *message));

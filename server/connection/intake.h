@@ -49,7 +49,7 @@ intake_length(const struct intake *intake)
 void
 intake_compact(struct intake *intake);
 
-/* Where the next bytes are to be received, and how many at most.  *all: not fewer, if possible. */
+/* Where the next bytes are to be received, and how many at most. *all: not fewer, if possible. */
 static inline void *
 intake_room(struct intake *intake, size_t *size, bool *all)
 {

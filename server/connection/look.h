@@ -28,12 +28,12 @@ struct look {
 	time_t limit; /* CLOCK_MONOTONIC, seconds: the client waits no longer */
 };
 
-/* Begins the look that the handshake of the connection waits for.  `go_on` is called when it is
+/* Begins the look that the handshake of the connection waits for. `go_on` is called when it is
  * over, or has taken too long. False: there will be none. */
 bool
 look_begin(struct conn *conn, void (*go_on)(struct conn *conn));
 
-/* Waits no longer if the look has taken too long.  `now`: CLOCK_MONOTONIC, seconds. */
+/* Waits no longer if the look has taken too long. `now`: CLOCK_MONOTONIC, seconds. */
 void
 look_check(struct conn *conn, time_t now);
 

@@ -112,7 +112,7 @@ throttle_note_waiting(struct conn *conn, const uint64_t cost[LIMIT_KINDS], unsig
 	memcpy(conn->throttle.cost, cost, sizeof(conn->throttle.cost));
 }
 
-/* Gets what the request costs of the budgets of that scope, if it is there.  0, or the time of the
+/* Gets what the request costs of the budgets of that scope, if it is there. 0, or the time of the
  * last ticket that it waits for. */
 static uint64_t
 throttle_fill_scope(struct conn *conn, enum limit_scope scope, const uint64_t cost[LIMIT_KINDS],

@@ -320,7 +320,7 @@ tls_transport_gather(const struct msghdr *message, uint8_t *to, size_t size)
 }
 
 /* Encrypts the message as far as the output has room, in full records: one from its buffer if that
- * has enough for it; else headers and data of several replies together.  0 or -EIO. */
+ * has enough for it; else headers and data of several replies together. 0 or -EIO. */
 static int
 tls_transport_encrypt(struct transport *transport)
 {
@@ -448,7 +448,7 @@ tls_transport_shakes(const struct tls_transport *tls)
 	return tls->shaking;
 }
 
-/* Who the client is, as it has proven.  0 or -errno; -EINVAL: that is not certain. */
+/* Who the client is, as it has proven. 0 or -errno; -EINVAL: that is not certain. */
 static int
 tls_transport_note_identity(struct conn *conn)
 {

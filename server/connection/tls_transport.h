@@ -24,7 +24,7 @@ size_t
 tls_transport_memory(void);
 
 /* Begins TLS on a connection, which has sent its agreement; secured() is called after the
- * handshake.  0 or -ENOMEM. */
+ * handshake. 0 or -ENOMEM. */
 int
 tls_transport_begin(struct conn *conn, void (*secured)(struct conn *conn));
 

@@ -66,7 +66,7 @@ worker_context(struct worker *worker, struct offer *offer);
 void
 worker_forget(struct worker *worker, struct offer *offer);
 
-/* Makes the contexts for all offers.  0 or -errno. */
+/* Makes the contexts for all offers. 0 or -errno. */
 int
 worker_contexts_reserve(struct worker *worker);
 

@@ -58,7 +58,7 @@ struct worker_config {
 	void (*forgotten)(struct exports *exports, struct offer *offer);
 	/* The n-th offer, for .reserve; NULL: there are fewer. */
 	struct offer *(*offer_at)(struct exports *exports, size_t n);
-	/* Begins a look (server/connection/look.h).  0 or -errno. NULL: no applicant has to wait.
+	/* Begins a look (server/connection/look.h). 0 or -errno. NULL: no applicant has to wait.
 	 */
 	int (*look)(struct exports *exports, struct look *look);
 	/* See exports_limiters(). */

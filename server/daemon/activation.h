@@ -13,13 +13,13 @@
 #define ACTIVATION_FIRST 3
 
 /* Takes the listening sockets that were passed, and removes them from the environment, so that no
- * child process takes them for its own.  `needed`: none is an error. Returns their number, or
+ * child process takes them for its own. `needed`: none is an error. Returns their number, or
  * -errno with *error a sentence (caller frees). */
 int
 activation_take(bool needed, char **error);
 
 /* Checks that each text is the number of a connected stream socket, and that none is given twice;
- * makes the sockets close on exec.  `texts` ends with NULL, or is NULL. Returns 0, or -errno with
+ * makes the sockets close on exec. `texts` ends with NULL, or is NULL. Returns 0, or -errno with
  * *error a sentence (caller frees). */
 int
 activation_check_fds(char *const *texts, char **error);

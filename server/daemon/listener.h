@@ -35,7 +35,7 @@ listeners_open(struct listener **listeners, const struct server_config *config, 
 int
 listeners_add_unix(struct listener **listeners, const char *path, bool private, char **error);
 
-/* Adds TCP at all addresses of that host; port 0: the kernel chooses one for each.  `option` is
+/* Adds TCP at all addresses of that host; port 0: the kernel chooses one for each. `option` is
  * named in errors. Returns the same, but may have added some addresses. */
 int
 listeners_add_inet(struct listener **listeners, const char *host, unsigned int port,

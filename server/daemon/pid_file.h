@@ -14,7 +14,7 @@ struct pid_file {
 };
 
 /*
- * Opens or makes the file, before privileges are dropped.  `path` NULL: none is wanted. If the
+ * Opens or makes the file, before privileges are dropped. `path` NULL: none is wanted. If the
  * file exists, it must be a regular file, not a symbolic link, and hold a process ID or nothing;
  * otherwise it is left alone (-EEXIST or -ELOOP). Returns 0, or -errno with *error a sentence
  * (caller frees).

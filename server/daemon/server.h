@@ -14,7 +14,7 @@ struct server_config;
 int
 server_check(const struct server_config *config);
 
-/* Serves until a signal ends the server.  `config` comes from the command line `line`, which is
+/* Serves until a signal ends the server. `config` comes from the command line `line`, which is
  * read again on SIGHUP. Returns 0, or -errno (the log says why). */
 int
 server_run(struct server_config *config, const struct command_line *line);

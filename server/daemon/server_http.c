@@ -34,7 +34,7 @@ http_open_listeners(struct server_http *own, const struct server_config *config,
 	return r;
 }
 
-/* Makes the list of sockets.  0, or -errno with *error. */
+/* Makes the list of sockets. 0, or -errno with *error. */
 static int
 http_list_sockets(struct server_http *own, const struct server_config *config, unsigned int *count,
 		  char **error)

@@ -20,12 +20,12 @@ struct server_http {
 };
 
 /* Listens for requests, and reads the token, if the configuration wants HTTP; notes in the status
- * where.  0, or -errno with *error a sentence (caller frees). */
+ * where. 0, or -errno with *error a sentence (caller frees). */
 int
 server_http_open(struct server_http *own, const struct server_config *config, struct status *status,
 		 char **error);
 
-/* Starts to answer requests, and tells the log where.  0 or -errno. */
+/* Starts to answer requests, and tells the log where. 0 or -errno. */
 int
 server_http_start(struct server_http *own);
 

@@ -39,7 +39,7 @@ server_tls_check(const struct server_config *config, char **error);
 int
 server_tls_read(struct server_tls *tls, const struct server_config *config, char **error);
 
-/* Starts the threads, and tells the log what clients need.  0 or -errno. */
+/* Starts the threads, and tells the log what clients need. 0 or -errno. */
 int
 server_tls_start(struct server_tls *tls);
 

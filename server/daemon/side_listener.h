@@ -23,7 +23,7 @@ struct side_listener {
 };
 
 /* Makes the socket if the server needs one, or `local` says so, and has none yet; `data` is the
- * struct side_listener. On the control socket's thread for changes.  0, or -errno with *error a
+ * struct side_listener. On the control socket's thread for changes. 0, or -errno with *error a
  * sentence (caller frees). */
 int
 side_listener_open(void *data, bool local, char **error);

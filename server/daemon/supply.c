@@ -34,26 +34,22 @@ supply_close(struct supply *supply)
 	supply->fd = -1;
 }
 
-/* Without that message, the program would wait in vain; if the socket ends, it starts another
- * server. */
-static void
-tell_idle(struct supply *supply)
-{
-	supply->serves = false;
-	if (send(supply->fd, SUPPLY_IDLE, strlen(SUPPLY_IDLE), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-		return;
-	if (errno != EPIPE && errno != ECONNRESET)
-		log_warning("--fd-from: %s", strerror(errno));
-	supply_close(supply);
-}
-
 bool
 supply_list(struct supply *supply, bool idle, struct pollfd *polled)
 {
 	bool waits;
 
-	if (idle && supply->serves && supply->fd >= 0)
-		tell_idle(supply);
+	if (idle && supply->serves && supply->fd >= 0) {
+		supply->serves = false;
+		/* Without this message, the program would wait in vain. If the socket ends, it
+		 * starts another server. */
+		if (send(supply->fd, SUPPLY_IDLE, strlen(SUPPLY_IDLE),
+			 MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+			if (errno != EPIPE && errno != ECONNRESET)
+				log_warning("--fd-from: %s", strerror(errno));
+			supply_close(supply);
+		}
+	}
 	waits = idle && supply->fd >= 0;
 	*polled = (struct pollfd){.fd = waits ? supply->fd : -1, .events = POLLIN};
 	return waits;

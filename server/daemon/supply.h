@@ -28,11 +28,11 @@ struct supply {
 /* What the server tells the program when it WAITS again. */
 #define SUPPLY_IDLE "idle"
 
-/* Takes over the inherited socket.  0, or -errno with *error a sentence (caller frees). */
+/* Takes over the inherited socket. 0, or -errno with *error a sentence (caller frees). */
 int
 supply_open(struct supply *supply, int fd, char **error);
 
-/* Lists the socket for poll(), if it WAITS; to be called after each change.  `idle`: the server has
+/* Lists the socket for poll(), if it WAITS; to be called after each change. `idle`: the server has
  * no connection. Returns whether it WAITS. */
 bool
 supply_list(struct supply *supply, bool idle, struct pollfd *polled);

@@ -11,7 +11,7 @@ struct server_config;
 /*
  * Locks the process's memory (common/reclaim.h), and takes what connections and requests will need.
  * To be called when the exports are open, no thread has been started, and privileges are still
- * there.  `workers`: how many there will be. Returns 0, or -errno with *error a sentence that
+ * there. `workers`: how many there will be. Returns 0, or -errno with *error a sentence that
  * names the options that reduce the need (caller frees).
  */
 int

@@ -13,8 +13,8 @@
 struct watchdog;
 struct worker;
 
-/* Starts to watch `count` workers, which run, and the main thread.  `interval_us`: microseconds
- * after which systemd gives the server up, see readiness_watchdog().  `wake`: an eventfd that wakes
+/* Starts to watch `count` workers, which run, and the main thread. `interval_us`: microseconds
+ * after which systemd gives the server up, see readiness_watchdog(). `wake`: an eventfd that wakes
  * the main thread up. Returns 0 or -errno. */
 int
 watchdog_start(struct watchdog **watchdog, struct worker *workers, unsigned int count, int wake,

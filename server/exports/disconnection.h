@@ -10,7 +10,7 @@ struct exports;
 /*
  * Ends the connections of the clients that `clients`, a list of rules (server/access/rule.h),
  * names; with an export's name, only those that use it, or an export of that name that was removed
- * or changed since. Requests that have begun are carried out, but not answered.  *ended: how many
+ * or changed since. Requests that have begun are carried out, but not answered. *ended: how many
  * connections there were. Returns 0, or -errno with *error a sentence (caller frees; NULL: out of
  * memory). Not on a worker's thread.
  */

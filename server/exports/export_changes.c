@@ -58,7 +58,7 @@ exports_remove(struct exports *exports, const char *name)
 
 /* ---- who may use an export */
 
-/* changing held. The snapshots of an export get its new rules.  0 or -ENOMEM. */
+/* changing held. The snapshots of an export get its new rules. 0 or -ENOMEM. */
 static int
 export_follow_origin(struct exports *exports, const struct export *origin, struct access *access)
 {
@@ -76,7 +76,7 @@ export_follow_origin(struct exports *exports, const struct export *origin, struc
 	return r;
 }
 
-/* changing held. New clients get these rules, which may be the same.  0 or -ENOMEM. The offer may
+/* changing held. New clients get these rules, which may be the same. 0 or -ENOMEM. The offer may
  * be freed by then, as after exports_renew(). */
 static int
 export_follow_access(struct exports *exports, struct offer *offer, struct access *access)

@@ -17,7 +17,7 @@ struct server_config;
 int
 exports_add(struct exports *exports, struct export_config *config, char **error);
 
-/* Offers the export no longer; its connections stay.  0 or -ENOENT. */
+/* Offers the export no longer; its connections stay. 0 or -ENOENT. */
 int
 exports_remove(struct exports *exports, const char *name);
 
@@ -30,7 +30,7 @@ exports_set_access(struct exports *exports, const char *name, const char *allow,
 		   const char *allow_write, unsigned int proofs, char **error);
 
 /* Begins or ends a checkpoint of that name (engine/changes/checkpoint.h) of one export; without
- * `export`, of all exports, at one moment.  `granule`: in bytes. Returns 0; -ENOENT without
+ * `export`, of all exports, at one moment. `granule`: in bytes. Returns 0; -ENOENT without
  * *error: there is no such export; or -errno with *error a sentence (caller frees), and nothing has
  * changed. */
 int

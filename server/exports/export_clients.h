@@ -17,7 +17,7 @@
 struct export *
 limited_export(struct export *export);
 
-/* Without mutex, for a new export: it gets the limits of its configuration.  0 or -ENOMEM. */
+/* Without mutex, for a new export: it gets the limits of its configuration. 0 or -ENOMEM. */
 int
 export_begin_limits(struct export *export);
 
@@ -33,7 +33,7 @@ export_limits(struct export *export);
 bool
 export_is_full(struct export *export);
 
-/* The client that counts as `rule` has one more connection to the export.  0; -EUSERS: it has as
+/* The client that counts as `rule` has one more connection to the export. 0; -EUSERS: it has as
  * many as its limits allow; or -ENOMEM. */
 int
 export_join(struct export *export, const char *rule, struct export_client **client);
@@ -43,7 +43,7 @@ void
 export_leave(struct export *export, struct export_client *client);
 
 /* changing held, too. All clients get limiters for these limits, without a burst at `now` (as in
- * budget_init()), until export_end_limiting() keeps them or takes them back.  0, or -ENOMEM and
+ * budget_init()), until export_end_limiting() keeps them or takes them back. 0, or -ENOMEM and
  * nothing has changed. */
 int
 export_limit_clients(struct export *export, const struct limits *limits, uint64_t now);

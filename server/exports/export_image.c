@@ -70,7 +70,7 @@ export_await_forgotten(struct exports *exports, const struct offer *rival,
 }
 
 /* changing held. Waits until removed exports of the same image are about to close it; for the
- * rest, image_lock() waits.  -EBUSY: clients still use them. */
+ * rest, image_lock() waits. -EBUSY: clients still use them. */
 static int
 export_await_closed(struct exports *exports, const struct export *export, char **error)
 {
@@ -201,7 +201,7 @@ record_usual_path(const struct export *export)
 
 /* changing held. Opens the record of the checkpoints of an export that is not offered yet and
  * whose image is locked: that of changes=, or by default IMAGE.changes (IMAGE.OFFSET.changes),
- * unless the image is a block device or in Ceph, or memory is reserved.  0, -ENOMEM, or -EINVAL
+ * unless the image is a block device or in Ceph, or memory is reserved. 0, -ENOMEM, or -EINVAL
  * with *error: another export, or this one, has the file for something else. */
 static int
 export_open_record(const struct exports *exports, struct export *export, char **error)

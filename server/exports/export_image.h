@@ -18,7 +18,7 @@ int
 exports_open(struct exports *exports, struct export_config *config, char **error);
 
 /* changing held. Adopts the size that the export's image has now, logs that, and offers it to new
- * clients.  `shrunk`: it was smaller meanwhile.  0, or -ENOMEM: it is not offered. */
+ * clients. `shrunk`: it was smaller meanwhile. 0, or -ENOMEM: it is not offered. */
 int
 export_adopt_size(struct exports *exports, struct export *export, bool shrunk);
 
@@ -27,7 +27,7 @@ void
 exports_follow_size(struct export *export);
 
 /* As image_set_direct() and image_resize(), for the image of one export; without a name, of the
- * only export.  -ENOENT: there is no such export. */
+ * only export. -ENOENT: there is no such export. */
 int
 exports_set_direct(struct exports *exports, const char *name, bool on, char **error);
 int

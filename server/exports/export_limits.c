@@ -26,7 +26,7 @@ exports_limiters(struct exports *exports, struct offer *offer, struct export_cli
 
 /* ---- changes */
 
-/* On the worker's thread.  `changing` is held, and therefore the limiters stay the same. */
+/* On the worker's thread. `changing` is held, and therefore the limiters stay the same. */
 static void
 limits_follow(struct worker *worker, void *data)
 {

@@ -21,7 +21,7 @@ int
 exports_set_limits(struct exports *exports, const char *name,
 		   const struct limit_texts texts[LIMIT_SCOPES], char **error);
 
-/* changing held. The export gets these limits, by limit_scope, which may be the same.  0 or
+/* changing held. The export gets these limits, by limit_scope, which may be the same. 0 or
  * -ENOMEM. */
 int
 exports_follow_limits(struct exports *exports, struct export *export,

@@ -45,18 +45,6 @@ look_begin_change(struct exports *exports)
 	return true;
 }
 
-static void
-export_look_at(struct exports *exports, struct export *export)
-{
-	struct image_look look;
-
-	image_look(export->image, false, &look);
-	if (!look.resized || !look_begin_change(exports))
-		return;
-	export_adopt_size(exports, export, false);
-	exports_end_change(exports);
-}
-
 /* changing held. Returns whether the export has neither clients nor snapshots. */
 static bool
 look_is_unused(struct exports *exports, const struct export *export)
@@ -140,15 +128,21 @@ static void *
 looks_run(void *data)
 {
 	struct looks *looks = data;
+	struct exports *exports = looks->exports;
+	struct image_look seen;
 	struct look *look;
 
 	while (look_next(looks, &look)) {
 		if (!look) {
-			exports_visit(looks->exports, NULL, exports_look_again, looks->exports);
+			exports_visit(exports, NULL, exports_look_again, exports);
 			continue;
 		}
-		export_look_at(looks->exports, look->export);
-		export_put(looks->exports, look->export);
+		image_look(look->export->image, false, &seen);
+		if (seen.resized && look_begin_change(exports)) {
+			export_adopt_size(exports, look->export, false);
+			exports_end_change(exports);
+		}
+		export_put(exports, look->export);
 		worker_post(look->worker, &look->message);
 	}
 	return NULL;

@@ -15,7 +15,7 @@ struct exports;
 struct look;
 
 /* From now on, a client that chooses an export is told the size that its image has then. To be
- * called once, before clients connect.  0 or -errno. */
+ * called once, before clients connect. 0 or -errno. */
 int
 exports_start_looking(struct exports *exports);
 
@@ -35,7 +35,7 @@ exports_want_reload(struct exports *exports);
 bool
 exports_are_looking(struct exports *exports);
 
-/* Looks at an image, on another thread, and then posts the look's message.  0; or -EBUSY: nobody
+/* Looks at an image, on another thread, and then posts the look's message. 0; or -EBUSY: nobody
  * looks now. */
 int
 exports_look(struct exports *exports, struct look *look);

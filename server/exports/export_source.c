@@ -207,7 +207,7 @@ applicant_log_full(const struct applicant *applicant, const char *export, bool c
 			    log_left_out(suppressed, more));
 }
 
-/* mutex held.  0, or as export_join(); -ENFILE: the export is full; -ENOENT: it is not there. */
+/* mutex held. 0, or as export_join(); -ENFILE: the export is full; -ENOENT: it is not there. */
 static int
 applicant_take_place(struct applicant *applicant, const struct offer *wanted, const char *rule)
 {

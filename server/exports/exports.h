@@ -48,7 +48,7 @@ struct exports {
 	void *closed_data;
 };
 
-/* `workers`: the array of workers, which may start later.  `wake` is called, on any thread, when
+/* `workers`: the array of workers, which may start later. `wake` is called, on any thread, when
  * exports_reap() has something to do, or when a change has ended. NULL: out of memory. */
 struct exports *
 exports_new(struct worker *workers, unsigned int worker_count, void (*wake)(void *data),
@@ -76,7 +76,7 @@ struct visited {
 };
 
 /* Calls `visit` for the export of that name, or for all of them (NULL). Returns the number of
- * calls.  `visit` NULL: only counts. Does not wait for changes. */
+ * calls. `visit` NULL: only counts. Does not wait for changes. */
 unsigned int
 exports_visit(struct exports *exports, const char *name,
 	      void (*visit)(void *data, const struct visited *visited), void *data);
@@ -98,7 +98,7 @@ bool
 exports_use_ring(struct exports *exports);
 
 /* The rules and limits of exports that are added without their own: notes those of the
- * configuration, and copies the noted ones.  0 or -ENOMEM, and nothing has changed. */
+ * configuration, and copies the noted ones. 0 or -ENOMEM, and nothing has changed. */
 int
 exports_note_defaults(struct exports *exports, const struct export_config *defaults);
 int
@@ -149,7 +149,7 @@ struct offer **
 exports_find_or_only(struct exports *exports, const char *name);
 
 /* changing held. Offers an export with an open image to clients, under these rules, and logs how
- * it is reached. Takes the export over.  0, or -errno with *error a sentence (caller frees). */
+ * it is reached. Takes the export over. 0, or -errno with *error a sentence (caller frees). */
 int
 exports_offer(struct exports *exports, struct export *export, struct access *access, char **error);
 
@@ -159,7 +159,7 @@ void
 export_refuse(struct exports *exports, struct export *export, int r, const char *error);
 
 /* changing held. A new offer with the image's present facts, and these rules, replaces the old one
- * in the list.  0 or -ENOMEM. With 0, the old offer may be freed at once, by exports_reap() on
+ * in the list. 0 or -ENOMEM. With 0, the old offer may be freed at once, by exports_reap() on
  * another thread; its export stays. */
 int
 exports_renew(struct exports *exports, struct offer *old, struct access *access);

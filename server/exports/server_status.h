@@ -15,7 +15,7 @@ struct exports;
 struct status {
 	const struct server_config *config;
 	struct exports *exports;
-	/* Sees to it that clients of snapshots can connect; `local`: also on this machine.  0, or
+	/* Sees to it that clients of snapshots can connect; `local`: also on this machine. 0, or
 	 * -errno with *error a sentence (caller frees). */
 	int (*listen)(void *data, bool local, char **error);
 	/* The path of a unix socket that is only for them; NULL: there is none. */

@@ -79,7 +79,7 @@ struct making {
 	bool begun;                    /* it has */
 };
 
-/* changing held. Lists the origins.  0, -ENOENT or -ENOMEM. */
+/* changing held. Lists the origins. 0, -ENOENT or -ENOMEM. */
 static int
 making_init(struct making *making, struct exports *exports, const struct snapshot_request *request)
 {

@@ -35,7 +35,7 @@ struct http_config {
 int
 http_new(const struct http_config *config, struct http **http, char **error);
 
-/* Starts the thread, when the event loops run.  0 or -errno. */
+/* Starts the thread, when the event loops run. 0 or -errno. */
 int
 http_start(struct http *http);
 

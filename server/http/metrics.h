@@ -12,7 +12,7 @@
 struct status;
 
 /* Writes all of them, as OpenMetrics or as the older text. Waits neither for an event loop nor for
- * a disk.  0 or -ENOMEM. */
+ * a disk. 0 or -ENOMEM. */
 int
 metrics_write(FILE *out, bool open, const struct status *status);
 

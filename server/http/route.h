@@ -44,7 +44,7 @@ struct http_field {
 };
 extern const struct http_field http_fields[];
 
-/* Answers a request.  `token`: what is needed for figures, or NULL: nothing is. */
+/* Answers a request. `token`: what is needed for figures, or NULL: nothing is. */
 void
 http_route(const struct http_request *request, const char *token, struct http_answer *answer);
 

@@ -35,12 +35,12 @@ struct share {
 
 /* `rate`: units per second, 1 ... INT64_MAX.  `burst`: units, up to INT64_MAX; 0: a tenth of a
  * second's. A portion is what comes in 4 ms, but at least `least`, >= 1; a smaller burst is raised
- * to it.  `begun`: there is no burst yet at that time; 0: there is one. */
+ * to it. `begun`: there is no burst yet at that time; 0: there is one. */
 void
 budget_init(struct budget *budget, uint64_t rate, uint64_t burst, uint64_t least, uint64_t begun);
 
 /* Gets the share `units` units, if they are there. Tickets from up to `until`, which is not after
- * `now`, count; later ones have to wait.  0, or the time of the ticket that it has to wait for. */
+ * `now`, count; later ones have to wait. 0, or the time of the ticket that it has to wait for. */
 uint64_t
 budget_fill(struct budget *budget, struct share *share, uint64_t units, uint64_t now,
 	    uint64_t until);

@@ -19,7 +19,7 @@ struct limiter {
 	_Atomic unsigned int users;
 };
 
-/* Held once.  `begun`: as in budget_init().  *limiter is NULL if there is no limit.  0 or -ENOMEM.
+/* Held once. `begun`: as in budget_init(). *limiter is NULL if there is no limit. 0 or -ENOMEM.
  */
 int
 limiter_new(struct limiter **limiter, const struct limits *limits, uint64_t begun);

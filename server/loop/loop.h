@@ -16,7 +16,7 @@
 struct loop;
 struct ring;
 
-/* To be called on the thread that will run it.  `use_ring`: with io_uring, which must work here.
+/* To be called on the thread that will run it. `use_ring`: with io_uring, which must work here.
  * `spins`: spin.c will ask again and again whether it is ready. Returns 0 or -errno. */
 int
 loop_new(struct loop **loop, bool use_ring, bool spins);
@@ -34,7 +34,7 @@ loop_ring(struct loop *loop);
 void
 loop_recv(struct loop *loop, struct loop_op *op, int fd, void *buffer, size_t length, bool all);
 
-/* Sends; the result may be less than all.  `message` and what it points to must stay until
+/* Sends; the result may be less than all. `message` and what it points to must stay until
  * completion. */
 void
 loop_send(struct loop *loop, struct loop_op *op, int fd, struct msghdr *message);
@@ -60,7 +60,7 @@ loop_has_result(struct loop *loop, const struct loop_op *op, int *result);
 
 /*
  * One turn: submits what was started, waits for something to complete for at most `timeout_ms` (-1:
- * for ever, 0: not at all), and calls the completions.  0 or -errno.
+ * for ever, 0: not at all), and calls the completions. 0 or -errno.
  */
 int
 loop_turn(struct loop *loop, int timeout_ms);

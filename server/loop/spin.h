@@ -18,7 +18,7 @@ struct spin {
 	uint64_t sleeps; /* turns that could sleep */
 };
 
-/* loop_turn(), after looking.  `loop` was made with `spins` unless spin->max is 0. */
+/* loop_turn(), after looking. `loop` was made with `spins` unless spin->max is 0. */
 int
 spin_turn(struct spin *spin, struct loop *loop, int timeout_ms);
 

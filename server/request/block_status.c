@@ -64,7 +64,7 @@ block_status_add_changes(struct checkpoints *set, struct nbd_status *status)
 	return r;
 }
 
-/* Appends the list of a context to the reply.  `left`: contexts that come after it. */
+/* Appends the list of a context to the reply. `left`: contexts that come after it. */
 static int
 block_status_find_list(struct request *request, uint32_t id, unsigned int left)
 {

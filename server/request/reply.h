@@ -22,7 +22,7 @@ reply_write(struct request *request, int result);
 void
 reply_write_rest(struct request *request, uint32_t sent);
 
-/* Writes an error's reply.  `message` (for clients that take one) or NULL. */
+/* Writes an error's reply. `message` (for clients that take one) or NULL. */
 void
 reply_write_error(struct request *request, enum nbd_error error, const char *message);
 

@@ -8,7 +8,7 @@
 
 #include "server/connection/worker_state.h"
 
-/* Starts the thread, and returns when its loop runs.  `number`: the worker's, from 0.  0 or -errno.
+/* Starts the thread, and returns when its loop runs. `number`: the worker's, from 0.  0 or -errno.
  */
 int
 worker_start(struct worker *worker, unsigned int number, const struct worker_config *config);
@@ -28,7 +28,7 @@ void
 worker_stop(struct worker *worker, enum worker_end end);
 
 /* Has `call` called on the threads of all workers, since only there their connections may be looked
- * at, and waits until it has returned on each. Not on a worker's thread.  0 or -ENOMEM. */
+ * at, and waits until it has returned on each. Not on a worker's thread. 0 or -ENOMEM. */
 int
 workers_call(struct worker *workers, unsigned int count,
 	     void (*call)(struct worker *worker, void *data), void *data);

@@ -133,18 +133,6 @@ rbd_size_unfollow(const struct backing *backing, struct size_follower *follower)
 	pthread_mutex_unlock(&store->following);
 }
 
-static void
-all_are_behind(struct rbd_store *store)
-{
-	pthread_mutex_lock(&store->following);
-	for (struct size_follower *at = store->followers; at; at = at->next) {
-		at->behind = true;
-		at->shrunk = at->shrunk || store->shrunk;
-	}
-	pthread_mutex_unlock(&store->following);
-	store->shrunk = false;
-}
-
 /* Tells those that are behind. Returns whether some still are. */
 static bool
 size_tell(struct rbd_store *store)
@@ -201,8 +189,15 @@ size_learn(struct rbd_store *store)
 	store->untold = r == 0;
 	pthread_mutex_unlock(&store->doubting);
 	size_settle(store, unsure, r == 0);
-	if (r == 0)
-		all_are_behind(store);
+	if (r == 0) {
+		pthread_mutex_lock(&store->following);
+		for (struct size_follower *at = store->followers; at; at = at->next) {
+			at->behind = true;
+			at->shrunk = at->shrunk || store->shrunk;
+		}
+		pthread_mutex_unlock(&store->following);
+		store->shrunk = false;
+	}
 	pthread_mutex_lock(&store->doubting);
 	return atomic_load(&store->resized) && r < 0 ? ASK_AGAIN_MS : 0;
 }
