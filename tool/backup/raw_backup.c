@@ -194,26 +194,21 @@ raw_backup_replace(struct raw_backup *raw, struct backup_state *state, GError **
 	return backup_state_write(state, raw->state_path, error);
 }
 
-/* An increment that is interrupted from now on is written to this file, and to no other one that is
- * put in its place. */
-static bool
-note_applying(struct raw_backup *raw, GError **error)
-{
-	if (stat(raw->path, &raw->st) < 0)
-		return failure_errno(error, errno, "%s", raw->path);
-	/* The copy may have taken hours. */
-	if (!raw_backup_is_unchanged(raw, error))
-		return false;
-	raw->state.applying = (int64_t)raw->st.st_ino;
-	return backup_state_write(&raw->state, raw->state_path, error);
-}
-
 bool
 raw_backup_apply(struct raw_backup *raw, struct progress *progress, GError **error)
 {
 	g_autofree char *part = g_strconcat(raw->path, ".part", NULL);
 
-	if (!note_applying(raw, error) || !durable_rename(part, raw->redo_path, error))
+	if (stat(raw->path, &raw->st) < 0)
+		return failure_errno(error, errno, "%s", raw->path);
+	/* The copy may have taken hours. */
+	if (!raw_backup_is_unchanged(raw, error))
+		return false;
+	/* An increment that is interrupted from now on is written to this file, and to no other one
+	 * that is put in its place. */
+	raw->state.applying = (int64_t)raw->st.st_ino;
+	if (!backup_state_write(&raw->state, raw->state_path, error) ||
+	    !durable_rename(part, raw->redo_path, error))
 		return false;
 	close(steal_fd(&raw->part));
 	return redo_interrupted(raw, progress, error);

@@ -175,20 +175,6 @@ copy_link(const struct chain_link *link, struct target *target, const struct res
 	return true;
 }
 
-/* That a delta is whole, before the first byte is written.  A file that is there stays if the data
- * turns out to be damaged later; an export would be left with half of it. */
-static bool
-check_link(const struct chain_link *link, bool data, GError **error)
-{
-	int CLEANUP_CLOSE fd = durable_open(link->path, O_RDONLY, error);
-	g_autoptr(GArray) plan = NULL;
-
-	if (fd < 0)
-		return false;
-	plan = delta_plan(fd, link->path, &link->header, error);
-	return plan && (!data || delta_check_data(fd, link->path, &link->header, plan, error));
-}
-
 /* The links that are wanted; the rest is freed. */
 static bool
 choose_links(GPtrArray *links, const struct restore_job *job, GError **error)
@@ -216,8 +202,17 @@ restore_links(GPtrArray *links, const struct restore_job *job, GError **error)
 	if (nbd_uri_is(job->target) && !open_export(&target, job, first->header.size, error))
 		return false;
 	end_clear(&target.end);
+	/* All deltas are whole, before the first byte is written. A file that is there stays if the
+	 * data turns out to be damaged later; an export would be left with half of it. */
 	for (guint i = 0; i < links->len; i++) {
-		if (!check_link(links->pdata[i], nbd_uri_is(job->target), error))
+		const struct chain_link *link = links->pdata[i];
+		int CLEANUP_CLOSE fd = durable_open(link->path, O_RDONLY, error);
+		g_autoptr(GArray) plan = NULL;
+
+		if (fd >= 0)
+			plan = delta_plan(fd, link->path, &link->header, error);
+		if (!plan || (nbd_uri_is(job->target) &&
+			      !delta_check_data(fd, link->path, &link->header, plan, error)))
 			return false;
 	}
 	if (!target_open(&target, job, first->header.size, error))

@@ -84,19 +84,6 @@ search_start(struct search *search)
 	search_drop(search);
 }
 
-/* Caller frees (g_ptr_array_unref); NULL: there is nothing new.  *busy: a search goes on. */
-static GPtrArray *
-search_take(struct search *search, bool *busy)
-{
-	GPtrArray *found;
-
-	g_mutex_lock(&search->mutex);
-	found = g_steal_pointer(&search->found);
-	*busy = search->busy;
-	g_mutex_unlock(&search->mutex);
-	return found;
-}
-
 /* ---- which */
 
 static bool
@@ -220,10 +207,15 @@ watch_ask(struct watch *watch)
 static bool
 take_found(struct watch *watch)
 {
-	bool busy;
-	GPtrArray *found = search_take(watch->search, &busy);
+	struct search *search = watch->search;
 	guint known = watch->sources->len;
+	GPtrArray *found;
+	bool busy;
 
+	g_mutex_lock(&search->mutex);
+	found = g_steal_pointer(&search->found);
+	busy = search->busy;
+	g_mutex_unlock(&search->mutex);
 	if (!found)
 		return !busy;
 	if (watch->sockets)
