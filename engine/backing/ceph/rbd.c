@@ -311,7 +311,7 @@ static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 static const struct rbd_module *loaded;
 
 /* The caller holds the mutex. Returns the module, which stays loaded until the process ends; or
- * NULL with *error, a sentence that begins with `path` and has the way out (the caller frees it). */
+ * NULL with *error, a sentence that begins with `path` and has the way out. The caller frees it. */
 static const struct rbd_module *
 module_load(const char *path, char **error)
 {
