@@ -2,6 +2,7 @@
 #include "tool/show/columns.h"
 
 #include "tool/failure.h"
+#include "tool/show/cells.h"
 #include "tool/show/output.h"
 
 #include <errno.h>
@@ -228,13 +229,7 @@ cell_text(const struct column *column, const struct listing *listing, bool raw)
 {
 	json_auto_t *value = column_value(column, listing);
 
-	if (json_is_null(value))
-		return g_strdup("");
-	if (json_is_string(value))
-		return output_plain(json_string_value(value), raw);
-	if (json_is_boolean(value))
-		return g_strdup(json_is_true(value) ? "1" : "0");
-	return g_strdup_printf("%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	return cells_text(value, raw);
 }
 
 /* Rows of cells, char *** in all; the headings first, unless there are none. */
@@ -258,46 +253,18 @@ make_cells(const GPtrArray *columns, const GPtrArray *listings, unsigned int fla
 	return rows;
 }
 
-static void
-append_cell(GString *line, const char *cell, int width, bool right)
-{
-	int blanks = width - (int)g_utf8_strlen(cell, -1);
-
-	if (right)
-		g_string_append_printf(line, "%*s", MAX(blanks, 0), "");
-	g_string_append(line, cell);
-	if (!right)
-		g_string_append_printf(line, "%*s", MAX(blanks, 0), "");
-}
-
 void
 columns_print(FILE *out, const GPtrArray *columns, const GPtrArray *listings, unsigned int flags)
 {
 	g_autoptr(GPtrArray) rows = NULL;
-	g_autofree int *widths = g_new0(int, columns->len);
+	g_autofree bool *right = g_new0(bool, columns->len);
 
 	if (listings->len == 0)
 		return;
 	rows = make_cells(columns, listings, flags);
-	for (guint i = 0; i < rows->len && !(flags & COLUMNS_RAW); i++) {
-		for (guint j = 0; j < columns->len; j++)
-			widths[j] = MAX(widths[j],
-					(int)g_utf8_strlen(((char **)rows->pdata[i])[j], -1));
-	}
-	for (guint i = 0; i < rows->len; i++) {
-		g_autoptr(GString) line = g_string_new(NULL);
-
-		for (guint j = 0; j < columns->len; j++) {
-			const struct column *column = columns->pdata[j];
-
-			if (j > 0)
-				g_string_append_c(line, ' ');
-			append_cell(line, ((char **)rows->pdata[i])[j], widths[j], column->right);
-		}
-		if (!(flags & COLUMNS_RAW))
-			g_strchomp(line->str);
-		fprintf(out, "%s\n", line->str);
-	}
+	for (guint j = 0; j < columns->len; j++)
+		right[j] = ((const struct column *)columns->pdata[j])->right;
+	cells_print(out, rows, right, flags & COLUMNS_RAW);
 }
 
 /* ---- JSON */

@@ -2,8 +2,8 @@
 #include "tool/top/row.h"
 
 #include "tool/link/server_link.h"
+#include "tool/show/export_columns.h"
 
-#include "common/unit.h"
 #include "engine/counters.h"
 
 #include <inttypes.h>
@@ -53,48 +53,6 @@ static uint64_t
 export_counter(json_t *export, enum counter counter)
 {
 	return member_number(json_object_get(export, "counters"), counter_rows[counter].name);
-}
-
-/* "iops-limit=100,read:50": one of the limits, as an option. */
-static void
-add_limit(GString *text, json_t *limits, const char *name)
-{
-	static const char *const parts[] = {"both", "read", "write", "burst"};
-	json_t *limit = json_object_get(limits, name);
-	const char *separator = "";
-	char number[UNIT_SIZE_TEXT];
-
-	if (member_number(limit, "both") + member_number(limit, "read") +
-		    member_number(limit, "write") ==
-	    0)
-		return;
-	g_string_append_printf(text, "%s%s-limit=", text->len ? " " : "", name);
-	for (size_t i = 0; i < G_N_ELEMENTS(parts); i++) {
-		uint64_t value = member_number(limit, parts[i]);
-
-		if (value == 0)
-			continue;
-		g_string_append_printf(text, "%s%s%s%s", separator, i ? parts[i] : "", i ? ":" : "",
-				       unit_format_size(value, number));
-		separator = ",";
-	}
-}
-
-static char *
-limits_text(json_t *limits)
-{
-	GString *text;
-	uint64_t connections = member_number(limits, "connections");
-
-	if (!limits)
-		return NULL;
-	text = g_string_new(NULL);
-	add_limit(text, limits, "iops");
-	add_limit(text, limits, "bandwidth");
-	if (connections)
-		g_string_append_printf(text, "%sconnections-limit=%" PRIu64, text->len ? " " : "",
-				       connections);
-	return g_string_free(text, FALSE);
 }
 
 static const char *
@@ -154,7 +112,7 @@ row_take_export(struct row *row, json_t *status, json_t *export)
 	row->pid = server_link_pid(status);
 	row->engine = member_text(export, "engine");
 	row->tls = member_text(status, "tls");
-	row->limits = limits_text(json_object_get(export, "limits"));
+	row->limits = export_limits_text(json_object_get(export, "limits"));
 	row->connections = member_number(export, "connections");
 	row->errors = export_counter(export, COUNTER_ERRORS);
 }

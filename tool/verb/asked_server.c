@@ -3,6 +3,7 @@
 
 #include "tool/failure.h"
 #include "tool/link/server_link.h"
+#include "tool/system_file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -17,27 +18,77 @@ is_socket(const char *path)
 	return stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
+char *
+asked_server_socket(const char *text, const char **export)
+{
+	const char *first = strchrnul(text, ':'), *slash = strchr(text, '/');
+
+	/* The path of a socket may contain colons, too. */
+	for (const char *end = first; *text; end = strchrnul(end + 1, ':')) {
+		g_autofree char *path = g_strndup(text, (gsize)(end - text));
+
+		*export = *end ? end + 1 : NULL;
+		if (is_socket(path))
+			return g_steal_pointer(&path);
+		if (!*end)
+			break;
+	}
+	*export = *first ? first + 1 : NULL;
+	if (slash && slash < first)
+		return g_strndup(text, (gsize)(first - text));
+	*export = text;
+	return system_file_path("%s", ASKED_SERVER_SOCKET);
+}
+
+/* An error if there is no such socket; whether its server may be asked is seen then. */
+static bool
+asked_server_check(const char *path, const char *text, GError **error)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0)
+		return S_ISSOCK(st.st_mode) ||
+		       failure(error, EINVAL, "%s is not the control socket of a server", path);
+	if (errno != ENOENT || (text && g_str_has_prefix(text, path)))
+		return failure_errno(error, errno, "control socket %s", path);
+	return failure(error, ENOENT,
+		       "there is no control socket %s: start nbdloopd.service, or name another "
+		       "SOCKET%s%s",
+		       path, text ? ", as in SOCKET:" : "", text ? text : "");
+}
+
+bool
+asked_server_find_export(struct asked_server *server, const char *text, GError **error)
+{
+	*server = (struct asked_server){.socket = NULL};
+	server->socket = text ? asked_server_socket(text, &server->export)
+			      : system_file_path("%s", ASKED_SERVER_SOCKET);
+	return asked_server_check(server->socket, text, error) &&
+	       (!server->export || request_line("EXPORT", server->export, error));
+}
+
 bool
 asked_server_find(struct asked_server *server, const char *text, GError **error)
 {
 	g_autofree char *device = device_name(text, NULL);
 
 	*server = (struct asked_server){.socket = NULL};
-	if (!is_socket(text) && !device && !g_str_has_prefix(text, "/dev/"))
+	if (!is_socket(text) && (device || g_str_has_prefix(text, "/dev/")))
+		return our_device_find_served(&server->ours, text, error);
+	if (!is_socket(text) && strchr(text, '/') && !strchr(text, ':'))
 		return failure(error, EINVAL,
 			       "%s is neither a device, such as /dev/nbd0, nor the control socket "
 			       "of a server%s",
 			       text, access(text, F_OK) < 0 ? ": there is no such file" : "");
-	if (!is_socket(text))
-		return our_device_find_served(&server->ours, text, error);
-	server->socket = text;
-	return true;
+	return asked_server_find_export(server, text, error);
 }
 
 void
 asked_server_fini(struct asked_server *server)
 {
 	our_device_fini(&server->ours);
+	g_free(server->socket);
+	server->socket = NULL;
 }
 
 json_t *

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The server that a verb asks to change something: that of a device, or that of a control socket.
+ *
+ * An export is named in one way by all verbs, [SOCKET:]EXPORT. Without SOCKET, it is an export of
+ * the packaged service. A SOCKET alone stands for the only export of its server, or for all of
+ * them, as the request has it.
  */
 #ifndef TOOL_VERB_ASKED_SERVER_H
 #define TOOL_VERB_ASKED_SERVER_H
@@ -11,12 +15,26 @@
 
 struct asked_server {
 	struct our_device ours;
-	const char *socket; /* its path, borrowed; NULL: the device's server is asked */
+	char *socket;       /* its path; NULL: the device's server is asked */
+	const char *export; /* its name, in the user's text; NULL: none is named */
 };
 
-/* `text`: DEVICE or SOCKET, as the user wrote it. */
+/* Where the packaged service has its control socket (server/systemd/nbdloopd.service.in). */
+#define ASKED_SERVER_SOCKET "/run/nbdloopd/control.sock"
+
+/* The path of the control socket in the user's text, SOCKET or [SOCKET:]EXPORT; *export: the name
+ * in the text, or NULL. What comes before a colon is a SOCKET if it is the path of a socket, or if
+ * it contains a slash. Caller frees. */
+char *
+asked_server_socket(const char *text, const char **export);
+
+/* `text`: DEVICE, SOCKET, or [SOCKET:]EXPORT, as the user wrote it. */
 bool
 asked_server_find(struct asked_server *server, const char *text, GError **error);
+
+/* The same without devices; NULL: the server of the packaged service. */
+bool
+asked_server_find_export(struct asked_server *server, const char *text, GError **error);
 void
 asked_server_fini(struct asked_server *server);
 

@@ -15,10 +15,10 @@
 #include <string.h>
 
 const struct verb *const verbs[] = {
-	&verb_adopt,      &verb_attach,  &verb_backup, &verb_change,   &verb_check,
-	&verb_checkpoint, &verb_detach,  &verb_keys,   &verb_list,     &verb_replace_server,
-	&verb_resize,     &verb_restore, &verb_set,    &verb_snapshot, &verb_start,
-	&verb_status,     &verb_stop,    &verb_top,    NULL,
+	&verb_adopt,          &verb_attach, &verb_backup,  &verb_change, &verb_check,
+	&verb_checkpoint,     &verb_detach, &verb_export,  &verb_keys,   &verb_list,
+	&verb_replace_server, &verb_resize, &verb_restore, &verb_set,    &verb_snapshot,
+	&verb_start,          &verb_status, &verb_stop,    &verb_top,    NULL,
 };
 
 enum parsed {
@@ -120,6 +120,7 @@ check_operands(const struct verb *verb, char **operands, int count)
 static enum parsed
 verb_parse(const struct verb *verb, void *options, int argc, char **argv, struct verb_call *call)
 {
+	g_autoptr(GError) error = NULL;
 	enum parsed parsed;
 
 	if (options_init(rows_of(verb), options) < 0) {
@@ -128,7 +129,13 @@ verb_parse(const struct verb *verb, void *options, int argc, char **argv, struct
 	}
 	parsed = verb_take_options(verb, options, argc, argv);
 	*call = (struct verb_call){options, argv + optind, argc - optind};
-	return parsed == PARSED ? check_operands(verb, call->operands, call->count) : parsed;
+	if (parsed == PARSED)
+		parsed = check_operands(verb, call->operands, call->count);
+	if (parsed == PARSED && verb->check && !verb->check(call, &error)) {
+		log_error("%s", error->message);
+		parsed = REFUSED;
+	}
+	return parsed;
 }
 
 const struct verb *
@@ -155,8 +162,9 @@ verb_run(const struct verb *verb, int argc, char **argv)
 		log_error("%s", error->message);
 	if (done)
 		return EXIT_SUCCESS;
-	return parsed == REFUSED || !verb->failure_status || failure_is(error, ENOENT) ||
-			       failure_is(error, ENXIO)
+	if (parsed == REFUSED)
+		return verb->usage_status ? verb->usage_status : EXIT_FAILURE;
+	return !verb->failure_status || failure_is(error, ENOENT) || failure_is(error, ENXIO)
 		       ? EXIT_FAILURE
 		       : verb->failure_status;
 }

@@ -28,6 +28,10 @@ struct verb {
 	int least, most;               /* operands; most -1: no limit */
 	int failure_status; /* exit status after a failure other than ENOENT and ENXIO, the device
 			       isn't attached; 0: always EXIT_FAILURE */
+	int usage_status;   /* exit status if the command line is wrong; 0: EXIT_FAILURE */
+	/* Returns whether operands and options agree, as far as the numbers above do not say it;
+	 * NULL: they do. */
+	bool (*check)(const struct verb_call *call, GError **error);
 	/* False: it failed.  *error, if set, is not logged yet; all other errors were. */
 	bool (*run)(const struct verb_call *call, GError **error);
 };
@@ -36,8 +40,9 @@ struct verb {
 extern const struct verb *const verbs[];
 
 extern const struct verb verb_adopt, verb_attach, verb_backup, verb_change, verb_check,
-	verb_checkpoint, verb_detach, verb_keys, verb_list, verb_replace_server, verb_resize,
-	verb_restore, verb_set, verb_snapshot, verb_start, verb_status, verb_stop, verb_top;
+	verb_checkpoint, verb_detach, verb_export, verb_keys, verb_list, verb_replace_server,
+	verb_resize, verb_restore, verb_set, verb_snapshot, verb_start, verb_status, verb_stop,
+	verb_top;
 
 /* NULL: there is none of that name. */
 const struct verb *

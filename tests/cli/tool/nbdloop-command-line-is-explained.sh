@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # When a command line, a device's name or the machine is wrong, nbdloop names the mistake and the
-# remedy, and exits with status 1, as losetup does; none of this needs a device of the nbd driver.
+# remedy, and exits with status 1, as losetup does (export: 2). None of this needs a device of the
+# nbd driver.
 . "$(dirname "$0")/../../lib/functions.sh"
 
 image=$dir/disk.img
@@ -13,14 +14,14 @@ refuses() # REGEX ARGUMENT...
 	local wanted=$1 status=0
 	shift
 	timeout $((20 * time_factor)) nbdloop "$@" >"$dir/said.out" 2>"$dir/said.log" </dev/null || status=$?
-	expect_equal "status of nbdloop $*" 1 "$status"
+	expect_equal "status of nbdloop $*" "${usage_status-1}" "$status"
 	grep -qE -- "^nbdloop: .*$wanted" "$dir/said.log" || fail "nbdloop $* doesn't say: $wanted"
 	[ ! -s "$dir/said.out" ] || fail "nbdloop $* prints something, though it fails"
 	expect_equal "lines of nbdloop $*" 1 "$(wc -l <"$dir/said.log")"
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "adopt attach backup change check checkpoint detach keys list replace-server resize restore set snapshot start status stop top" "$(echo $verbs)"
+expect_equal "verbs" "adopt attach backup change check checkpoint detach export keys list replace-server resize restore set snapshot start status stop top" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options; nbdloop knows each listed option and rejects any other.
@@ -37,6 +38,7 @@ for verb in $verbs; do
 	backup) wanted="bitmap connections expire export force format freeze help incremental json next-bitmap scratch scratch-size state timeout verify" ;;
 	check) wanted="help timeout" ;;
 	detach) wanted="all help lazy" ;;
+	export) wanted="allow allow-write bandwidth-limit client-bandwidth-limit client-connections-limit client-iops-limit clients connections-limit direct-io help iops-limit json noheadings output" ;;
 	keys) wanted="client days help replace server" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	restore) wanted="connections force help json timeout until" ;;
@@ -50,8 +52,11 @@ for verb in $verbs; do
 	esac
 	# shellcheck disable=SC2086 # several words
 	expect_equal "options of $verb" "$(printf '%s\n' $wanted | sort)" "$(sort <<<"$options")"
+	usage_status=1
+	[ "$verb" != export ] || usage_status=2
 	refuses "unknown or ambiguous option --nonsense; nbdloop $verb --help" "$verb" --nonsense
 	refuses "unknown option -Z; nbdloop $verb --help" "$verb" -Z
+	usage_status=1
 done
 for word in "-f" "-r" "-P" "-L" "-o 1" "-b 512" "--show" "--sizelimit 1"; do
 	# shellcheck disable=SC2086 # several words

@@ -16,11 +16,15 @@ options_of_help() # VERB
 	sed -n 's/^    \(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$dir/help.log" | sed '/^help$/d' | sort
 }
 
-# An entry, .IP "\fB\-p\fR, \fB\-\-port=\fRN" 4, of the section .SS "nbdloop VERB ...".
+# An entry, .IP "\fB\-p\fR, \fB\-\-port=\fRN" 4, of the section .SS "nbdloop VERB ...", or of the
+# verb's own manual.
 options_of_manual() # VERB
 {
-	sed -e 's/\\-/-/g' -e 's/\\f[A-Z]//g' -e 's/\\f(..//g' "$manual" |
-		awk -v "verb=$1" '/^\.S[SH] /{inside = $2 == "\"nbdloop" && $3 == verb; found += inside} inside; END {exit !found}' |
+	local own=$top_builddir/man/nbdloop-$1.8 any=0
+	[ ! -e "$own" ] || any=1
+	[ -e "$own" ] || own=$manual
+	sed -e 's/\\-/-/g' -e 's/\\f[A-Z]//g' -e 's/\\f(..//g' "$own" |
+		awk -v "verb=$1" -v any=$any '/^\.S[SH] /{inside = any || $2 == "\"nbdloop" && $3 == verb; found += inside} inside; END {exit !found}' |
 		sed -n 's/^\.IP "\{0,1\}\(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' | sort
 }
 
@@ -31,6 +35,10 @@ for verb in $verbs; do
 done
 for column in $(nbdloop list --help | sed -n 's/^ *\([A-Z][A-Z:-]*\)  .*/\1/p'); do
 	grep -q "^=item .*C<$column>" "$top/man/nbdloop.pod" || fail "the manual has no column $column"
+done
+
+for column in $(nbdloop export --help | sed -n 's/^ *\([A-Z][A-Z:-]*\)  .*/\1/p'); do
+	grep -q "^	$column  " "$top/man/nbdloop-export.pod" || fail "the manual has no column $column of exports"
 done
 
 [ -e "$manual" ] || skip "the manual is not built"

@@ -34,14 +34,15 @@ ask_bash() # LINE
 		. "$1"
 		exec 9>&2
 		compopt() { echo "compopt $*" >&9; }
-		# As readline does it with its own word breaks: "--engine=io" is three words.
+		# As readline does it with its own word breaks: "--engine=io" is three words, and so
+		# is "disk.ctl:web".
 		line=$2
 		COMP_WORDS=()
 		for word in $line; do
-			while [[ $word =~ ^([^=]*)=(.*)$ ]]; do
+			while [[ $word =~ ^([^=:]*)([=:])(.*)$ ]]; do
 				[ -z "${BASH_REMATCH[1]}" ] || COMP_WORDS+=("${BASH_REMATCH[1]}")
-				COMP_WORDS+=(=)
-				word=${BASH_REMATCH[2]}
+				COMP_WORDS+=("${BASH_REMATCH[2]}")
+				word=${BASH_REMATCH[3]}
 			done
 			[ -z "$word" ] || COMP_WORDS+=("$word")
 		done
@@ -55,7 +56,7 @@ ask_bash() # LINE
 ask_fish() # LINE
 {
 	HOME=$dir fish --no-config -c 'source $argv[1]; complete -C $argv[2]' "$(completion_of "${1%% *}" fish)" "$1" |
-		sed -e 's/\t.*//' -e 's/^--[a-z-]*=\(.\)/\1/' -e 's/^[a-z]*=\(.\)/\1/'
+		sed -e 's/\t.*//' -e 's/^--[a-z-]*=\(.\)/\1/' -e 's/^[a-z]*=\(.\)/\1/' -e 's/^disk\.ctl:\(.\)/\1/'
 }
 
 export TERM=xterm
@@ -152,6 +153,16 @@ offers "nbdloop list --output=NAME,BACK-M" "BACK-MAJ BACK-MAJ:MIN BACK-MIN"
 offers "nbdloop status /dev/nbd" "/dev/nbd0 /dev/nbd1 /dev/nbd10"
 offers "nbdloop start /dev/" /dev/nbd4
 offers "nbdloop attach dis" disk.img
+truncate -s 1M "$dir/db.img"
+start_nbdloopd --control "$dir/here/disk.ctl" --export=web="$dir/here/disk.img" --export=db="$dir/db.img"
+mkdir -p "$NBDLOOP_SYSROOT/run/nbdloopd"
+ln -s "$dir/here/disk.ctl" "$NBDLOOP_SYSROOT/run/nbdloopd/control.sock"
+offers "nbdloop export re" "remove resize"
+offers "nbdloop export set we" web
+offers "nbdloop export remove disk.ctl:" "web db"
+offers "nbdloop export remove disk.ctl:w" web
+offers "nbdloop export list --output=SI" SIZE
+stop_server
 offers "nbdloop keys ps" psk
 offers "nbdloop list --offset " ""
 offers "nbdloopd --engine " "auto io_uring aio threads"

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
+# nbdloop export lists and changes the exports of a running nbdloopd, whatever their names are, and
+# names what is wrong: with status 1 if something fails, and 2 if the command line is wrong.
+. "$(dirname "$0")/../../lib/functions.sh"
+
+require_nbdloop
+require nbdinfo
+require_python_nbd
+control=$dir/disk.ctl
+truncate -s 1M "$dir/disk.img" "$dir/a,b c.img" "$dir/third.img"
+truncate -s 2M "$dir/other.img"
+start_nbdloopd --control "$control" --export="disk=$dir/disk.img" --export="web: ü/x=$dir/other.img,read-only=on"
+
+refuses() # STATUS REGEX ARGUMENT...
+{
+	local wanted=$2 expected=$1 status=0
+	shift 2
+	timeout $((20 * time_factor)) nbdloop export "$@" >"$dir/said.out" 2>"$dir/said.log" </dev/null || status=$?
+	expect_equal "status of nbdloop export $*" "$expected" "$status"
+	grep -qE -- "^nbdloop: .*$wanted" "$dir/said.log" || fail "nbdloop export $* doesn't say: $wanted"
+	[ ! -s "$dir/said.out" ] || fail "nbdloop export $* prints something, though it fails"
+	expect_equal "lines of nbdloop export $*" 1 "$(wc -l <"$dir/said.log")"
+}
+
+list() # COLUMNS [ARGUMENT...]
+{
+	nbdloop export list --noheadings --output "$@" | paste -sd';'
+}
+
+changes() # ARGUMENT...
+{
+	nbdloop export "$@" >"$dir/said.out" 2>"$dir/said.log" || fail "nbdloop export $* fails"
+	[ ! -s "$dir/said.out" ] || fail "nbdloop export $* prints something"
+}
+
+# ---- tables and JSON
+expect_equal "the headings" "NAME SIZE RO DIO CONNECTIONS LIMITS BACK-FILE" "$(nbdloop export list "$control" | head -n 1 | xargs)"
+nbdloop export list "$control" | grep -E "^web: ü/x 2097152  1 +[01] +0 +$dir/other.img\$" >/dev/null || fail "the table is: $(nbdloop export list "$control")"
+expect_equal "names and sizes" "disk 1048576;web: ü/x 2097152" "$(list name,size "$control" | tr -s ' ')"
+expect_equal "one export" "disk" "$(list NAME "$control:disk")"
+expect_equal "one export" "web: ü/x" "$(list NAME "$control:web: ü/x")"
+expect_equal "in the working directory" "disk;web: ü/x" "$(cd "$dir" && list NAME disk.ctl)"
+expect_equal "in the working directory" "disk" "$(cd "$dir" && list NAME disk.ctl:disk)"
+nbdloop export list --json "$control:disk" >"$dir/json"
+"$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert [e["name"] for e in d["exports"]] == ["disk"] and d["program"] == "nbdloopd", d' \
+	"$dir/json" || fail "the JSON is: $(cat "$dir/json")"
+
+# ---- the server of the packaged service
+mkdir -p "$dir/root/run/nbdloopd"
+ln -s "$control" "$dir/root/run/nbdloopd/control.sock"
+(
+	export NBDLOOP_SYSROOT=$dir/root
+	cd "$dir"
+	expect_equal "the exports of the service" "disk;web: ü/x" "$(list NAME)"
+	expect_equal "an export of the service" "disk" "$(list NAME disk)"
+)
+
+# ---- changes
+changes set --iops-limit="500 burst:2000" --client-connections-limit=3 --allow-write=user:root "$control:disk"
+expect_equal "settings" "iops-limit=500,burst:2000 connections-limit=3 user:root" \
+	"$(list LIMITS,CLIENT-LIMITS,ALLOW-WRITE "$control:disk")"
+changes set --iops-limit=0 --client-connections-limit=0 --allow-write=any "$control:disk"
+expect_equal "settings" "any" "$(list ALLOW-WRITE,LIMITS,CLIENT-LIMITS "$control:disk")"
+changes set --direct-io=off "$control:web: ü/x"
+expect_equal "direct I/O" 0 "$(list DIO "$control:web: ü/x")"
+
+(cd "$dir" && changes add "$control:new: 1" "a,b c.img" read-only=on "description=a, b")
+expect_equal "the new export" "new: 1 1 $dir/a,b c.img a, b" "$(list NAME,RO,BACK-FILE,DESCRIPTION "$control:new: 1")"
+expect_equal "its size" 1048576 "$(nbdinfo --size "nbd+unix:///new%3a%201?socket=$sock")"
+truncate -s 3M "$dir/a,b c.img"
+expect_equal "output of resize" "3145728 bytes" "$(nbdloop export resize "$control:new: 1")"
+changes add "$control:" "$dir/third.img"
+expect_equal "the size of the export without a name" 1048576 "$(nbdinfo --size "nbd+unix:///?socket=$sock")"
+
+# ---- clients; an export in use is removed, and its clients remain until they are disconnected
+spawn client "$python" -c 'import sys, time, client
+handle = client.connect(sys.argv[1], "disk")
+print("connected", flush=True)
+time.sleep(1000)' "$sock"
+wait_until "the client is connected" grep -q connected "$dir/client.log"
+expect_equal "the clients" "disk 0 uid:$(id -u)" "$(list EXPORT,RO,IDENTITY --clients "$control" | grep -o "disk 0 \|uid:$(id -u)" | paste -sd'\0')"
+expect_equal "the clients of another export" "" "$(list EXPORT --clients "$control:new: 1")"
+expect_equal "connections" 1 "$(list CONNECTIONS "$control:disk")"
+expect_equal "clients that are no user's" "0 connections ended" "$(nbdloop export disconnect "$control:disk" "uid:4294967000" cn:none)"
+changes remove "$control:disk"
+expect_equal "the clients" "disk" "$(list EXPORT --clients "$control:disk")"
+expect_equal "disconnected clients" "1 connection ended" "$(nbdloop export disconnect "$control:disk" any)"
+refuses 1 'there is no export "disk"; nbdloop export list .*disk.ctl shows all$' list --clients "$control:disk"
+
+# ---- what fails
+refuses 1 'export=disk: there is no such export' remove "$control:disk"
+refuses 1 'export=none: there is no such export' resize "$control:none"
+refuses 1 'there is one of that name already' add "$control:new: 1" "$dir/disk.img"
+refuses 1 'missing.img: No such file or directory' add "$control:missing" "$dir/missing.img"
+refuses 1 'unknown option colour' add "$control:x" "$dir/disk.img" colour=red
+refuses 1 '"red" is not OPTION=VALUE' add "$control:x" "$dir/disk.img" red
+refuses 1 'a=b: ' add "$control:x" "$dir/disk.img" iops-limit=a=b
+refuses 1 'iops-limit' set --iops-limit=many "$control:new: 1"
+refuses 1 'which export' resize "$control"
+refuses 1 'nobody.such' disconnect "$control" user:nobody.such
+refuses 1 'EXPORT "a.*: must be one line' remove "$control:a"$'\nremove export=new: 1'
+refuses 1 'control socket .*/none: No such file or directory$' list "$dir/none"
+refuses 1 'control socket .*/none: No such file or directory$' remove "$dir/none:disk"
+refuses 1 'disk.img is not the control socket of a server$' list "$dir/disk.img"
+NBDLOOP_SYSROOT=$dir/empty refuses 1 "there is no control socket $dir/empty/run/nbdloopd/control.sock: start nbdloopd.service, or name another SOCKET, as in SOCKET:web\$" remove web
+
+# ---- what is wrong by itself
+refuses 2 'ACTION is missing'
+refuses 2 'there is no action "lst"; nbdloop export --help' lst
+refuses 2 'a word is missing: must be nbdloop export remove \[SOCKET:\]EXPORT$' remove
+refuses 2 'a word is missing: must be nbdloop export add ' add "$control:x"
+refuses 2 'a word is missing: must be nbdloop export disconnect ' disconnect "$control"
+refuses 2 'there is a word too many: must be nbdloop export resize ' resize "$control:a" b
+refuses 2 'disk.ctl: name an export, too: .*disk.ctl:EXPORT' remove "$control"
+refuses 2 'EXPORT "a=b": a name has no equals sign' add "$control:a=b" "$dir/disk.img"
+refuses 2 'a setting is missing, such as --iops-limit=500' set "$control"
+refuses 2 'limits, rules and --direct-io are for set; add takes OPTION=VALUE' add --iops-limit=5 "$control:x" "$dir/disk.img"
+refuses 2 '--clients, --json, --noheadings and --output are for list' remove --json "$control:x"
+refuses 2 '--json prints all: leave out' list --json --output NAME "$control"
+refuses 2 'unknown or ambiguous option --nonsense' list --nonsense "$control"
+refuses 1 'unknown column: COLOUR; nbdloop export --help lists' list --output NAME,COLOUR "$control"
+expect_equal "exports in the end" ";new: 1;web: ü/x" "$(list NAME "$control" | tr ';' '\n' | sort | paste -sd';')"
+
+# ---- another user
+if [ "$(id -u)" = 0 ]; then
+	use_unprivileged_server
+	status=0
+	"${as_nobody[@]}" "$top_builddir/tool/nbdloop" export list "$control" >"$dir/said.log" 2>&1 || status=$?
+	expect_equal "status of another user's command" 1 "$status"
+	grep -q "can't be connected to: Permission denied" "$dir/said.log" || fail "another user is told: $(cat "$dir/said.log")"
+fi
+stop_server
+refuses 1 'disk.ctl' list "$control"
