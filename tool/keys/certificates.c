@@ -288,8 +288,10 @@ maker_find_authority(struct maker *maker, GError **error)
 			       "%s is not there: certificates can only be made in the directory in "
 			       "which %s was made, or one with both files",
 			       key, certificate);
-	if (!S_ISREG(st.st_mode))
-		return failure(error, EINVAL, "%s: Not a regular file", key);
+	/* certtool would wait for the other end of a FIFO. */
+	if (!S_ISREG(st.st_mode) || !g_file_test(certificate, G_FILE_TEST_IS_REGULAR))
+		return failure(error, EINVAL, "%s: Not a regular file",
+			       S_ISREG(st.st_mode) ? certificate : key);
 	if (SECRET_FILE_IS_OPEN(st.st_mode))
 		log_warning("%s: " SECRET_FILE_OPEN, key, (unsigned int)st.st_mode & 07777, key);
 	maker->authority = (struct certtool_pair){certificate, key};

@@ -121,6 +121,10 @@ expect_equal "CA after --replace" "$authority" "$(serial pki/ca-cert.pem)"
 mv pki/ca-key.pem elsewhere.pem
 mkfifo pki/ca-key.pem
 refuses 'pki/ca-key.pem: Not a regular file' certificates pki --client=bob
+mkdir piped
+mkfifo piped/ca-cert.pem
+cp elsewhere.pem piped/ca-key.pem
+refuses 'piped/ca-cert.pem: Not a regular file' certificates piped --client=bob
 rm pki/ca-key.pem
 refuses 'pki/ca-key.pem is not there: certificates can only be made in the directory in which' certificates pki --client=bob
 nbdloop keys certificates other --client=carol >said.log
