@@ -349,6 +349,8 @@ disk_take_time(void)
 {
 	if (disk_mood.stuck_until > scheduler_now())
 		scheduler_wait("a stuck disk", NULL, NULL, disk_mood.stuck_until);
+	else if (chance_once_in(disk_mood.sticky))
+		scheduler_sleep((int64_t)chance_below(4000) * MILLISECOND);
 	else if (chance_once_in(disk_mood.slow))
 		scheduler_sleep((int64_t)chance_below(50) * MILLISECOND);
 	else if (chance_once_in(2))

@@ -11,7 +11,7 @@
 
 /* How likely faults are: once in so many calls; 0: never. */
 struct disk_mood {
-	unsigned int eio, enospc, eintr, short_one, writeback, slow;
+	unsigned int eio, enospc, eintr, short_one, writeback, slow, sticky;
 	unsigned int direct_align; /* what direct I/O needs, in bytes; 0: it is impossible */
 	int64_t stuck_until;       /* no request is complete before */
 };

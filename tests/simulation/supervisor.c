@@ -8,6 +8,7 @@
 #include "tests/simulation/file.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
+#include "tests/simulation/operator.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/remains.h"
 #include "tests/simulation/scheduler.h"
@@ -19,7 +20,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define IMAGE "/disk/image"
+#define IMAGE   "/disk/image"
+#define CONTROL "/disk/control"
 
 /* Lives of servers in a run. */
 #define LIVES     12
@@ -68,6 +70,7 @@ supervisor_choose_arguments(void)
 		supervisor_add_argument("--depth=2");
 	if (chance_once_in(8))
 		supervisor_add_argument("--memory=1M");
+	supervisor_add_argument("--control=" CONTROL);
 	supervisor_add_argument(local ? "--unix=/disk/socket" : "--address=127.0.0.1");
 	client_plan.address = local ? "/disk/socket" : "10809";
 	supervisor_add_argument(IMAGE);
@@ -80,6 +83,7 @@ supervisor_choose_moods(void)
 		.eintr = chance_once_in(2) ? 40 : 0,
 		.short_one = chance_once_in(2) ? 20 : 0,
 		.slow = chance_once_in(2) ? 100 : 0,
+		.sticky = chance_once_in(3) ? 1000 : 0,
 		.direct_align = chance_once_in(2) ? 4096 : 512,
 	};
 	network_mood = (struct network_mood){
@@ -235,14 +239,26 @@ supervisor_change_mood(void)
 	}
 }
 
+/* Where requests get stuck, or a killed server's have not ended, it takes long to see what becomes
+ * of them. */
+static int64_t
+supervisor_choose_time(void)
+{
+	const bool stuck = dying || disk_mood.sticky || disk_mood.stuck_until > scheduler_now();
+
+	if (stuck && chance_once_in(3))
+		return (int64_t)chance_below(7000) * MILLISECOND;
+	if (chance_once_in(30))
+		return (int64_t)chance_below(1500) * MILLISECOND;
+	return (int64_t)chance_between(1, 40) * MILLISECOND;
+}
+
 static void
 supervisor_live(void)
 {
 	supervisor_start();
 	supervisor_change_mood();
-	if (!supervisor_sleep(
-		    (int64_t)(chance_once_in(30) ? chance_below(1500) : chance_between(1, 40)) *
-		    MILLISECOND)) {
+	if (!supervisor_sleep(supervisor_choose_time())) {
 		trace("the server ended by itself");
 		supervisor_await_end();
 		scheduler_sleep(100 * MILLISECOND);
@@ -264,6 +280,7 @@ supervisor_finish(void)
 	client_plan.leaves = 0;
 	supervisor_start();
 	supervisor_sleep(100 * MILLISECOND);
+	operator_stop();
 	clients_stop();
 	supervisor_end();
 }
@@ -278,6 +295,7 @@ supervisor_run(void)
 	supervisor_make_image();
 	for (unsigned int i = (unsigned int)chance_between(1, 3); i > 0; i--)
 		client_start(i);
+	operator_start(CONTROL);
 	for (unsigned int i = 0; i < LIVES; i++)
 		supervisor_live();
 	supervisor_finish();

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "tests/simulation/operator.h"
+
+#include "tests/simulation/chance.h"
+#include "tests/simulation/network.h"
+#include "tests/simulation/scheduler.h"
+#include "tests/simulation/trace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A change may wait for a stuck disk, and others for it. */
+#define ANSWER_LIMIT (60 * SECOND)
+
+/* Of checkpoints and snapshots. */
+#define NAMES 3
+
+static bool stopping, running;
+static const char *control;
+
+static void
+operator_choose_request(char *text, size_t size)
+{
+	const unsigned int name = (unsigned int)chance_below(NAMES);
+
+	switch (chance_below(9)) {
+	case 0: snprintf(text, size, "status\n"); break;
+	case 1: snprintf(text, size, "set direct-io=on\n"); break;
+	case 2: snprintf(text, size, "set direct-io=off\n"); break;
+	case 3:
+		snprintf(text, size, "set iops-limit=%u bandwidth-limit=%uM\n",
+			 (unsigned int)chance_between(500, 5000),
+			 (unsigned int)chance_between(10, 100));
+		break;
+	case 4: snprintf(text, size, "set iops-limit=0 bandwidth-limit=0\n"); break;
+	case 5: snprintf(text, size, "checkpoint create c%u\n", name); break;
+	case 6: snprintf(text, size, "checkpoint delete c%u\n", name); break;
+	case 7:
+		snprintf(text, size, "snapshot s%u expire=%u%s\n", name,
+			 (unsigned int)chance_between(1, 3), chance_once_in(2) ? " local" : "");
+		break;
+	default: snprintf(text, size, "remove export=s%u\n", name);
+	}
+}
+
+/* Only the beginning of an answer is of interest, and only for the trace. */
+static void
+operator_read_answer(struct socket *socket)
+{
+	const int64_t until = scheduler_now() + ANSWER_LIMIT;
+	char answer[100];
+	size_t length = 0;
+	char byte;
+	int r;
+
+	while ((r = network_receive(socket, &byte, 1, until)) == 0 && byte != '\n') {
+		if (length < sizeof(answer) - 1)
+			answer[length++] = byte;
+	}
+	answer[length] = '\0';
+	if (r == -ETIMEDOUT)
+		trace_fail("the operator got no answer for a minute");
+	trace("the answer: %s", r < 0 ? "none, the connection has ended" : answer);
+	if (r == 0)
+		scheduler_note_progress();
+}
+
+static void
+operator_ask(void)
+{
+	struct socket *socket = network_connect(control);
+	char text[100];
+
+	if (!socket)
+		return;
+	operator_choose_request(text, sizeof(text));
+	trace("asks: %.*s", (int)strcspn(text, "\n"), text);
+	/* Now and then it does not wait for the answer. */
+	if (network_send(socket, text, strlen(text)) == 0 && !chance_once_in(10))
+		operator_read_answer(socket);
+	network_close(socket, false);
+}
+
+static void *
+operator_run(void *data)
+{
+	(void)data;
+	while (!stopping) {
+		scheduler_sleep((int64_t)chance_below(20) * MILLISECOND);
+		operator_ask();
+	}
+	running = false;
+	return NULL;
+}
+
+void
+operator_start(const char *address)
+{
+	control = address;
+	stopping = false;
+	running = true;
+	scheduler_start("operator", NULL, operator_run, NULL);
+}
+
+static bool
+operator_is_gone(void *data)
+{
+	(void)data;
+	return !running;
+}
+
+void
+operator_stop(void)
+{
+	stopping = true;
+	scheduler_wait("the operator to leave", operator_is_gone, NULL, FOR_EVER);
+}
