@@ -48,7 +48,9 @@ struct client {
 	char name[16];
 	struct socket *socket;
 	enum replies replies;
-	uint16_t facts; /* transmission flags */
+	uint16_t facts;          /* transmission flags */
+	unsigned int checkpoint; /* whose bitmap it has chosen */
+	uint64_t created;        /* when that was created; 0: it has chosen none */
 	struct sent sent[WINDOW];
 	unsigned int in_flight;
 };
@@ -201,6 +203,29 @@ client_choose_replies(struct client *client)
 	return type < 0 ? (int)type : 0;
 }
 
+/* Chooses the bitmap of a checkpoint, if there is one. Returns 0, or -errno if the connection is
+ * over. */
+static int
+client_choose_bitmap(struct client *client)
+{
+	const uint64_t created = model_checkpoint(client->checkpoint);
+	uint8_t query[64], data[4096], *at = put32(query, 0);
+	int64_t type;
+	char name[32];
+	size_t length;
+	int r;
+
+	snprintf(name, sizeof(name), NBD_DIRTY_BITMAP "c%u", client->checkpoint);
+	length = strlen(name);
+	at = mempcpy(put32(put32(at, 1), (uint32_t)length), name, length);
+	r = client_send_option(client, NBD_OPT_SET_META_CONTEXT, query, (uint32_t)(at - query));
+	if (r < 0)
+		return r;
+	while ((type = client_receive_option_reply(client, data)) == NBD_REP_META_CONTEXT)
+		client->created = created;
+	return type < 0 ? (int)type : 0;
+}
+
 static int
 client_go(struct client *client)
 {
@@ -238,6 +263,10 @@ client_shake_hands(struct client *client)
 	r = network_send(client->socket, flags, sizeof(flags));
 	if (r == 0)
 		r = client_choose_replies(client);
+	client->checkpoint = (unsigned int)chance_below(MODEL_CHECKPOINTS);
+	client->created = 0;
+	if (r == 0 && client->replies != SIMPLE)
+		r = client_choose_bitmap(client);
 	return r == 0 ? client_go(client) : r;
 }
 
@@ -293,7 +322,9 @@ client_choose_request(struct client *client, struct sent *sent)
 	if (sent->type == NBD_CMD_FLUSH)
 		return;
 	client_choose_place(sent);
-	if (sent->type != NBD_CMD_READ && chance_once_in(4))
+	if (client->created && chance_once_in(4))
+		sent->type = NBD_CMD_BLOCK_STATUS;
+	if (sent->type != NBD_CMD_READ && sent->type != NBD_CMD_BLOCK_STATUS && chance_once_in(4))
 		sent->flags |= NBD_CMD_FLAG_FUA;
 	if (sent->type == NBD_CMD_WRITE_ZEROES && chance_once_in(2))
 		sent->flags |= NBD_CMD_FLAG_NO_HOLE;
@@ -310,6 +341,7 @@ client_tell_model(struct sent *sent)
 		sent->arrived = calloc(sent->count, sizeof(bool));
 		sent->request = model_request();
 		break;
+	case NBD_CMD_BLOCK_STATUS:
 	case NBD_CMD_FLUSH: sent->request = model_request(); break;
 	case NBD_CMD_WRITE: sent->write = model_write(MODEL_DATA, sent->first, sent->count); break;
 	case NBD_CMD_WRITE_ZEROES:
@@ -321,7 +353,7 @@ client_tell_model(struct sent *sent)
 
 static const char *const request_names[] = {
 	[NBD_CMD_READ] = "read", [NBD_CMD_WRITE] = "write",       [NBD_CMD_FLUSH] = "flush",
-	[NBD_CMD_TRIM] = "trim", [NBD_CMD_WRITE_ZEROES] = "zero",
+	[NBD_CMD_TRIM] = "trim", [NBD_CMD_WRITE_ZEROES] = "zero", [NBD_CMD_BLOCK_STATUS] = "bitmap",
 };
 
 static size_t
@@ -392,6 +424,9 @@ client_check_error(const struct client *client, const struct sent *sent)
 
 	if (error == 0 || error == NBD_ESHUTDOWN)
 		return;
+	/* The checkpoint was deleted. */
+	if (sent->type == NBD_CMD_BLOCK_STATUS && error == NBD_EINVAL)
+		return;
 	if (!client_plan.fails_allowed || (error != NBD_EIO && error != NBD_ENOSPC))
 		trace_fail("%s: a %s of %u sectors at %u failed with %" PRIu32, client->name,
 			   request_names[sent->type], sent->count, sent->first, error);
@@ -411,6 +446,8 @@ client_take_answer(struct client *client, struct sent *sent)
 		model_read_failed(sent->request);
 	else if (sent->type == NBD_CMD_FLUSH)
 		model_flush_answered(sent->request);
+	else if (sent->type == NBD_CMD_BLOCK_STATUS)
+		model_read_failed(sent->request);
 	for (unsigned int i = 0; sent->type == NBD_CMD_READ && !sent->error && i < sent->count; i++)
 		if (!sent->arrived[i])
 			trace_fail("%s: a read was answered without all bytes", client->name);
@@ -465,6 +502,29 @@ sent_note_arrival(const struct client *client, struct sent *sent, uint64_t offse
 	}
 }
 
+/* The extents of a bitmap: `size` bytes of a chunk. */
+static int
+client_receive_bitmap(struct client *client, const struct sent *sent, bool wide, uint64_t size)
+{
+	const size_t head = wide ? 8 : 4, extent = wide ? 16 : 8;
+	uint8_t *bytes = malloc(size);
+	const int r = client_receive(client, bytes, size);
+	uint64_t at = (uint64_t)sent->first * SECTOR_SIZE, length;
+
+	for (uint64_t i = head; r == 0 && i + extent <= size; i += extent, at += length) {
+		const uint64_t flags = wide ? get64(bytes + i + 8) : get32(bytes + i + 4);
+		const uint64_t first = (at + SECTOR_SIZE - 1) / SECTOR_SIZE;
+
+		length = wide ? get64(bytes + i) : get32(bytes + i);
+		if (!(flags & NBD_STATE_DIRTY) && (at + length) / SECTOR_SIZE > first)
+			model_clean_answered(sent->request, client->checkpoint, client->created,
+					     (unsigned int)first,
+					     (unsigned int)((at + length) / SECTOR_SIZE - first));
+	}
+	free(bytes);
+	return r;
+}
+
 /* One chunk of an answer: `size` bytes that are still to be received. */
 static int
 client_receive_chunk(struct client *client, uint16_t flags, uint16_t type, uint64_t cookie,
@@ -487,6 +547,9 @@ client_receive_chunk(struct client *client, uint16_t flags, uint16_t type, uint6
 			r = client_receive(client, sent->bytes + offset, size);
 		else
 			memset(sent->bytes + offset, 0, size);
+	} else if (type == NBD_REPLY_TYPE_BLOCK_STATUS || type == NBD_REPLY_TYPE_BLOCK_STATUS_EXT) {
+		r = client_receive_bitmap(client, sent, type == NBD_REPLY_TYPE_BLOCK_STATUS_EXT,
+					  size);
 	} else if (type & 0x8000) {
 		uint8_t *text = malloc(size + 1);
 

@@ -36,7 +36,8 @@ struct change {
 
 static struct name names[NAMES], stable_names[NAMES];
 static struct change changes[CHANGES];
-static unsigned int change_count, last_number;
+static unsigned int change_count, last_number, boots;
+static int64_t booted_at;
 static struct file *files;
 
 /* ---- files */
@@ -403,6 +404,20 @@ disk_crash(void)
 	disk_drop_unused();
 	for (struct file *file = files; file; file = file->next)
 		file_crash(file);
+	boots++;
+	booted_at = scheduler_now();
+}
+
+unsigned int
+disk_boots(void)
+{
+	return boots;
+}
+
+int64_t
+disk_booted_at(void)
+{
+	return booted_at;
 }
 
 void
@@ -410,7 +425,8 @@ disk_begin(void)
 {
 	memset(names, 0, sizeof(names));
 	memset(stable_names, 0, sizeof(stable_names));
-	change_count = last_number = 0;
+	change_count = last_number = boots = 0;
+	booted_at = 0;
 }
 
 void

@@ -106,8 +106,14 @@ disk_lose(struct file *file, int error);
 void
 disk_settle_names(void);
 
-/* The power fails. */
+/* The power fails, and the machine boots again. */
 void
 disk_crash(void);
+
+/* How often it has booted before, and when it did. */
+unsigned int
+disk_boots(void);
+int64_t
+disk_booted_at(void);
 
 #endif

@@ -165,6 +165,16 @@ path_is_directory(const char *path)
 	return strcmp(path, "/disk") == 0 || strcmp(path, ".") == 0 || strcmp(path, "/") == 0;
 }
 
+/* Each boot has another one. */
+static const char *
+file_boot_id(void)
+{
+	static char text[64];
+
+	snprintf(text, sizeof(text), "4f68d8c1-0000-4000-8000-%012u\n", disk_boots());
+	return text;
+}
+
 static int
 file_open(const char *path, int flags, mode_t mode)
 {
@@ -174,7 +184,7 @@ file_open(const char *path, int flags, mode_t mode)
 	if (strncmp(path, "/proc/self/fd/", 14) == 0)
 		return file_open_again(atoi(path + 14), flags);
 	if (strcmp(path, "/proc/sys/kernel/random/boot_id") == 0)
-		return open_file_new(NULL, "4f68d8c1-0000-4000-8000-000000000001\n", flags);
+		return open_file_new(NULL, file_boot_id(), flags);
 	if ((flags & O_TMPFILE) == O_TMPFILE) {
 		file = disk_make(S_IFREG | (mode & 0777));
 		fd = open_file_new(file, "", flags);

@@ -28,6 +28,7 @@ struct version {
 };
 
 struct sector_history {
+	uint64_t change_start, change_end; /* of the last write that was answered */
 	struct version *versions;
 	unsigned int count, room;
 };
@@ -37,6 +38,7 @@ static unsigned int sector_count;
 static uint64_t moment, last_write, last_crash;
 static uint64_t reads[READS_MAX]; /* moments of requests that are not answered */
 static unsigned int read_count;
+static uint64_t checkpoints[MODEL_CHECKPOINTS]; /* when they were created; 0: they are not */
 
 /* Where the versions of the writes are that have no answer. */
 struct open_write {
@@ -135,6 +137,7 @@ model_begin(unsigned int sectors)
 	histories = calloc(sectors, sizeof(*histories));
 	moment = last_write = last_crash = 0;
 	read_count = 0;
+	memset(checkpoints, 0, sizeof(checkpoints));
 	for (unsigned int i = 0; i < sectors; i++)
 		*history_add(&histories[i]) =
 			(struct version){.zero = true, .durable = true, .known_at = FOR_EVER};
@@ -242,6 +245,10 @@ model_write_answered(uint64_t number, enum model_outcome outcome)
 			continue;
 		version->open = false;
 		version->end = moment;
+		if (outcome != MODEL_FAILED && version->start > histories[i].change_start) {
+			histories[i].change_start = version->start;
+			histories[i].change_end = moment;
+		}
 		if (outcome == MODEL_FAILED)
 			version->optional = true;
 		if (!version->optional && version->seen > moment)
@@ -415,6 +422,40 @@ model_flush_answered(uint64_t request)
 	}
 }
 
+/* ---- checkpoints */
+
+void
+model_checkpoint_created(unsigned int checkpoint)
+{
+	checkpoints[checkpoint] = ++moment;
+}
+
+void
+model_checkpoint_deleted(unsigned int checkpoint)
+{
+	checkpoints[checkpoint] = 0;
+}
+
+uint64_t
+model_checkpoint(unsigned int checkpoint)
+{
+	return checkpoints[checkpoint];
+}
+
+void
+model_clean_answered(uint64_t request, unsigned int checkpoint, uint64_t created,
+		     unsigned int first, unsigned int count)
+{
+	if (!created || checkpoints[checkpoint] != created || request <= last_crash)
+		return;
+	for (unsigned int i = first; i < first + count && i < sector_count; i++) {
+		if (histories[i].change_start > created && histories[i].change_end < request)
+			trace_fail("checkpoint c%u says that sector %u has not changed, but it was "
+				   "written since",
+				   checkpoint, i);
+	}
+}
+
 /* ---- the server is gone */
 
 void
@@ -478,6 +519,13 @@ sector_crash(unsigned int sector, uint64_t write)
 		trace_fail("after the crash, sector %u has %s %" PRIu64 ", %s", sector,
 			   write ? "the bytes of write" : "zeroes, write", write,
 			   found ? "and a durable write is lost" : "which is not one of it");
+	/* What was lost has not changed it. */
+	if (!write || !version_find(sector, write))
+		history->change_start = history->change_end = 0;
+	else if (history->change_start > version_find(sector, write)->start) {
+		history->change_start = version_find(sector, write)->start;
+		history->change_end = moment;
+	}
 	history->count = 0;
 	*history_add(history) = (struct version){
 		.write = write,

@@ -66,6 +66,24 @@ model_read_failed(uint64_t request);
 void
 model_flush_answered(uint64_t request);
 
+/* Checkpoints have numbers below MODEL_CHECKPOINTS. A created one must report each sector that a
+ * write changed which was requested since and answered, until it is deleted. */
+#define MODEL_CHECKPOINTS 3
+
+void
+model_checkpoint_created(unsigned int checkpoint);
+void
+model_checkpoint_deleted(unsigned int checkpoint);
+
+/* When it was created; 0: it is not known to be there. */
+uint64_t
+model_checkpoint(unsigned int checkpoint);
+
+/* The checkpoint of that moment says that these sectors have not changed. */
+void
+model_clean_answered(uint64_t request, unsigned int checkpoint, uint64_t created,
+		     unsigned int first, unsigned int count);
+
 /* A write-back of the sector has failed, and the server that was told so has ended: no later flush
  * makes what it has durable. */
 void

@@ -2,6 +2,7 @@
 #include "tests/simulation/operator.h"
 
 #include "tests/simulation/chance.h"
+#include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
@@ -14,7 +15,7 @@
 #define ANSWER_LIMIT (60 * SECOND)
 
 /* Of checkpoints and snapshots. */
-#define NAMES 3
+#define NAMES MODEL_CHECKPOINTS
 
 static bool stopping, running;
 static const char *control;
@@ -48,6 +49,8 @@ operator_choose_request(char *text, size_t size)
 static void
 operator_read_answer(struct socket *socket)
 {
+	unsigned int name;
+
 	const int64_t until = scheduler_now() + ANSWER_LIMIT;
 	char answer[100];
 	size_t length = 0;
@@ -64,6 +67,8 @@ operator_read_answer(struct socket *socket)
 	trace("the answer: %s", r < 0 ? "none, the connection has ended" : answer);
 	if (r == 0)
 		scheduler_note_progress();
+	if (r == 0 && sscanf(answer, "{\"created\":\"c%u\"}", &name) == 1)
+		model_checkpoint_created(name);
 }
 
 static void
@@ -71,10 +76,13 @@ operator_ask(void)
 {
 	struct socket *socket = network_connect(control);
 	char text[100];
+	unsigned int name;
 
 	if (!socket)
 		return;
 	operator_choose_request(text, sizeof(text));
+	if (sscanf(text, "checkpoint delete c%u", &name) == 1)
+		model_checkpoint_deleted(name);
 	trace("asks: %.*s", (int)strcspn(text, "\n"), text);
 	/* Now and then it does not wait for the answer. */
 	if (network_send(socket, text, strlen(text)) == 0 && !chance_once_in(10))

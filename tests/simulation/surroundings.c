@@ -5,6 +5,7 @@
  */
 #include "tests/simulation/call.h"
 #include "tests/simulation/chance.h"
+#include "tests/simulation/disk.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
 
@@ -27,12 +28,14 @@ struct {
 
 CALL(int, clock_gettime, clockid_t clock, struct timespec *now)
 {
-	const int64_t ns = scheduler_now() + (clock == CLOCK_REALTIME ? START : 1000) * SECOND;
+	int64_t ns = scheduler_now();
 
+	if (clock == CLOCK_REALTIME)
+		ns += START * SECOND;
+	else if (clock == CLOCK_BOOTTIME)
+		ns -= disk_booted_at();
 	now->tv_sec = ns / SECOND;
 	now->tv_nsec = ns % SECOND;
-	if (clock != CLOCK_REALTIME)
-		now->tv_sec -= 1000;
 	return 0;
 }
 
