@@ -12,7 +12,7 @@
 
 /* How long, in milliseconds, a killed server may keep its locks and its claim until the kernel has
  * completed its last request, and how often to look for that. */
-#define LOCK_LINGER_MS      15000
+#define LOCK_LINGER_MS      10000
 #define LOCK_LINGER_STEP_MS 20
 
 /*
