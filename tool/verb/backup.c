@@ -114,18 +114,23 @@ live_find_export(json_t *status, const char *name, bool snapshots)
 static bool
 find_origin(struct live_source *live, const struct live_source_wish *wish, GError **error)
 {
+	const char *name = live->server.export ?: wish->export;
 	json_auto_t *status = asked_server_ask(&live->server, "status", error);
-	json_t *export = live_find_export(status, wish->export, false);
+	json_t *export = live_find_export(status, name, false);
 
 	if (!status)
 		return false;
-	if (!export && wish->export)
-		return failure(error, ENOENT, "%s has no export \"%s\"", wish->source,
+	if (wish->export && live->server.export)
+		return failure(error, EINVAL, "an export is named twice: leave out --export=%s",
 			       wish->export);
+	if (!export && name)
+		return failure(error, ENOENT, "%s has no export \"%s\"",
+			       live->server.socket ?: wish->source, name);
 	if (!export)
 		return failure(error, EINVAL,
-			       "%s has no export, or several: name one by --export=NAME",
-			       wish->source);
+			       "%s has no export, or several: name one, as in %s:EXPORT; nbdloop "
+			       "export list %s shows them",
+			       wish->source, wish->source, wish->source);
 	live->origin = g_strdup(json_string_value(json_object_get(export, "name")) ?: "");
 	return true;
 }
@@ -418,8 +423,9 @@ static const struct option_row backup_option_rows[] = {
 	},
 	OPTION_TEXT("state", 0, offsetof(struct backup_options, state), "FILE",
 		    "file that says what the target is a copy of"),
-	OPTION_TEXT("export", 0, offsetof(struct backup_options, export), "NAME",
-		    "SOCKET: the export to copy (default: the only one)"),
+	OPTION_TEXT(
+		"export", 0, offsetof(struct backup_options, export), "NAME",
+		"SOCKET: the export to copy, as SOCKET:EXPORT names it (default: the only one)"),
 	{
 		.name = "expire",
 		.type = OPTION_UINT,
@@ -576,8 +582,8 @@ const struct verb verb_backup = {
 	.help = "copy a device or export, or what has changed in it",
 	.synopsis = "[OPTION]... SOURCE TARGET",
 	.summary =
-		"Copies SOURCE to TARGET: all of it, or what has changed. SOURCE is a DEVICE of nbdloop or the "
-		"control SOCKET of an nbdloopd, as they are now, or the URI of an export. TARGET is a file, the "
+		"Copies SOURCE to TARGET: all of it, or what has changed. SOURCE is a DEVICE of nbdloop or an "
+		"export of an nbdloopd, [SOCKET:]EXPORT, as they are now, or the URI of an export. TARGET is a file, the "
 		"URI of an export, or, with --format=delta, a directory.",
 	.rows = backup_option_rows,
 	.least = 2,

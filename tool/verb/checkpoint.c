@@ -29,7 +29,7 @@ static const struct option_row checkpoint_option_rows[] = {
 		.help = "create: how finely changes are noted, 4k to 1M (default: 64k)",
 	},
 	OPTION_TEXT("export", 0, offsetof(struct checkpoint_options, export), "NAME",
-		    "only of this export (default: of all, at one moment)"),
+		    "only of this export, as SOCKET:EXPORT is (default: of all, at one moment)"),
 	OPTION_SWITCH("json", 'J', offsetof(struct checkpoint_options, json), "list: print JSON"),
 	{.name = NULL},
 };
@@ -116,8 +116,9 @@ static bool
 checkpoints_list(const struct asked_server *server, const struct checkpoint_options *options,
 		 GError **error)
 {
+	const char *only = options->export ?: server->export;
 	json_auto_t *status = asked_server_ask(server, "status", error);
-	json_auto_t *found = status ? checkpoints_gather(status, options->export, error) : NULL;
+	json_auto_t *found = status ? checkpoints_gather(status, only, error) : NULL;
 
 	if (!found)
 		return false;
@@ -125,7 +126,7 @@ checkpoints_list(const struct asked_server *server, const struct checkpoint_opti
 		output_json(stdout, found, true);
 	else
 		print_table(found);
-	return check_known(status, options->export, error);
+	return check_known(status, only, error);
 }
 
 /* ---- create and delete */
@@ -134,6 +135,7 @@ static bool
 checkpoints_change(const struct asked_server *server, const char *action, const char *name,
 		   const struct checkpoint_options *options, GError **error)
 {
+	const char *export = options->export ?: server->export;
 	g_autoptr(GString) request = g_string_new(NULL);
 	json_auto_t *answer = NULL;
 
@@ -143,8 +145,8 @@ checkpoints_change(const struct asked_server *server, const char *action, const 
 	g_string_printf(request, "checkpoint %s %s", action, name);
 	if (options->granularity)
 		g_string_append_printf(request, " granularity=%" PRIu64, options->granularity);
-	if (options->export)
-		g_string_append_printf(request, " export=%s", options->export);
+	if (export)
+		g_string_append_printf(request, " export=%s", export);
 	answer = asked_server_ask(server, request->str, error);
 	return answer != NULL;
 }
@@ -180,6 +182,9 @@ run_checkpoint(const struct verb_call *call, GError **error)
 	if (!check_call(call, error))
 		return false;
 	done = asked_server_find(&server, call->operands[1], error);
+	if (done && options->export && server.export)
+		done = failure(error, EINVAL, "an export is named twice: leave out --export=%s",
+			       options->export);
 	if (done && g_str_equal(action, "list"))
 		done = checkpoints_list(&server, options, error);
 	else if (done)
@@ -191,10 +196,10 @@ run_checkpoint(const struct verb_call *call, GError **error)
 const struct verb verb_checkpoint = {
 	.name = "checkpoint",
 	.help = "note from now on what changes, for increments of backups",
-	.synopsis = "[OPTION]... create|list|delete DEVICE|SOCKET [NAME]",
+	.synopsis = "[OPTION]... create|list|delete DEVICE|SOCKET|[SOCKET:]EXPORT [NAME]",
 	.summary =
-		"Begins, lists or ends checkpoints of a device, or of the exports of an nbdloopd "
-		"with this control socket. From a checkpoint on, the server notes what changes.",
+		"Begins, lists or ends checkpoints of a device, of all exports of an nbdloopd, or "
+		"of one (nbdloop-export(8) says how to name it). From a checkpoint on, the server notes what changes.",
 	.rows = checkpoint_option_rows,
 	.least = 2,
 	.most = 3,

@@ -50,7 +50,7 @@ snapshot_verb_make(const struct asked_server *server, const struct verb_call *ca
 	const struct snapshot_verb_options *options = call->options;
 	const struct snapshot_request request = {
 		.name = call->operands[1],
-		.origin = call->count > 2 ? call->operands[2] : NULL,
+		.origin = server->export ?: call->operands[2],
 		.checkpoint = options->checkpoint,
 		.all = options->all,
 	};
@@ -68,16 +68,18 @@ snapshot_verb_make(const struct asked_server *server, const struct verb_call *ca
 	return true;
 }
 
-/* Whether the export is a snapshot of that name; other exports are not to be removed. */
+/* Whether the export is a snapshot of that name, and of that export (NULL: of any); other exports
+ * are not to be removed. */
 static bool
-snapshot_is_named(json_t *export, const char *name, bool all)
+snapshot_is_named(json_t *export, const char *name, const char *of, bool all)
 {
 	const char *found = json_string_value(json_object_get(export, "name"));
 	json_t *snapshot = json_object_get(export, "snapshot");
 	const char *origin = json_string_value(json_object_get(snapshot, "of"));
 	g_autofree char *full = all && origin ? g_strconcat(origin, "@", name, NULL) : NULL;
 
-	return snapshot && g_strcmp0(found, full ? full : name) == 0;
+	return snapshot && (!of || g_strcmp0(origin, of) == 0) &&
+	       g_strcmp0(found, full ? full : name) == 0;
 }
 
 static bool
@@ -101,7 +103,7 @@ remove_snapshots(const struct asked_server *server, const struct verb_call *call
 		return false;
 	json_array_foreach(json_object_get(status, "exports"), i, export)
 	{
-		if (!snapshot_is_named(export, name, options->all))
+		if (!snapshot_is_named(export, name, server->export, options->all))
 			continue;
 		found = true;
 		if (!snapshot_remove(server, export, NULL, error))
@@ -117,6 +119,9 @@ run_snapshot(const struct verb_call *call, GError **error)
 	const struct snapshot_verb_options *options = call->options;
 	struct asked_server server;
 	bool done = asked_server_find(&server, call->operands[0], error) &&
+		    (!server.export || call->count < 3 ||
+		     failure(error, EINVAL, "an export is named twice: leave out \"%s\"",
+			     call->operands[2])) &&
 		    (options->remove ? remove_snapshots(&server, call, error)
 				     : snapshot_verb_make(&server, call, error));
 
@@ -127,10 +132,10 @@ run_snapshot(const struct verb_call *call, GError **error)
 const struct verb verb_snapshot = {
 	.name = "snapshot",
 	.help = "make a read-only export of what a device holds now",
-	.synopsis = "[OPTION]... DEVICE|SOCKET NEW [EXPORT]",
+	.synopsis = "[OPTION]... DEVICE|[SOCKET:]EXPORT NEW",
 	.summary =
-		"Makes a read-only export, NEW, of what a device holds at this moment, or an export of the "
-		"nbdloopd with this control socket. Prints the URI of a device's snapshot.",
+		"Makes a read-only export, NEW, of what a device holds at this moment, or an export of an nbdloopd "
+		"(nbdloop-export(8) says how to name it; with --all, name a SOCKET). Prints the URI of a device's snapshot.",
 	.rows = snapshot_option_rows,
 	.least = 2,
 	.most = 3,

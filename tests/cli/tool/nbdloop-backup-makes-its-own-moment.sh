@@ -71,6 +71,8 @@ refuses 'small.* is too small' --state="$dir/small.state" "$dir/control" "$small
 refuses 'is the source itself' "$dir/control" "$uri"
 refuses 'disk.img is open in the server of the source' --force "$dir/control" "$dir/disk.img"
 refuses 'has no export "none"' --export=none "$dir/control" "$dir/new.img"
+refuses 'has no export "none"' "$dir/control:none" "$dir/new.img"
+refuses 'named twice: leave out --export=disk' --export=disk "$dir/control:disk" "$dir/new.img"
 refuses '--bitmap and --next-bitmap are for a URI' --bitmap=a "$dir/control" "$dir/new.img"
 refuses '--export, --expire, .* are for a device or a control socket' --expire=90 "$uri" "$dir/new.img"
 refuses 'disk.img is a file: serve the image by nbdloopd' "$dir/disk.img" "$dir/new.img"

@@ -15,7 +15,7 @@ start_nbdloopd --control "$dir/control" --tls-psk="$dir/keys.psk" --export "disk
 	--export "keyed=$dir/keyed.img,allow=psk:alice"
 private=$dir/control.nbd
 
-quietly nbdloop backup --export=disk "$dir/control" "$dir/copy.img"
+quietly nbdloop backup "$dir/control:disk" "$dir/copy.img"
 quietly cmp "$dir/disk.img" "$dir/copy.img"
 [ -S "$private" ] || fail "there is no socket of snapshots"
 expect_equal "its mode" 600 "$(stat -c %a "$private")"

@@ -26,9 +26,10 @@ list() # [OPTION...]
 
 expect_equal "the list" "" "$(nbdloop checkpoint list "$dir/control")"
 quietly nbdloop checkpoint create "$dir/control" one
-quietly nbdloop checkpoint --granularity=4k --export="other disk" create "$dir/control" two
+quietly nbdloop checkpoint --granularity=4k create "$dir/control:other disk" two
 expect_equal "the list" "disk: one 65536,other disk: one 65536,other disk: two 4096" "$(list)"
 expect_equal "the list of one export" "other disk: one 65536,other disk: two 4096" "$(list --export="other disk")"
+expect_equal "the checkpoints of an export" 2 "$(nbdloop checkpoint list "$dir/control:other disk" | grep -c "other disk")"
 nbdloop checkpoint list "$dir/control" >"$dir/table"
 grep -qE '^20[0-9-]+ [0-9:]+ +4096 +two other disk$' "$dir/table" || fail "the table is: $(cat "$dir/table")"
 
@@ -42,6 +43,9 @@ refuses 'there is a checkpoint one already' create "$dir/control" one
 refuses 'there is no checkpoint two' delete "$dir/control" two
 refuses 'no such export|no export' --export=none create "$dir/control" three
 refuses 'there is no export "none"' --export=none list "$dir/control"
+refuses 'there is no export "none"' list "$dir/control:none"
+refuses 'named twice: leave out --export=disk' --export=disk create "$dir/control:disk" three
+refuses 'no such export|no export' create "$dir/control:none" three
 refuses 'NAME "a b": must be a word' create "$dir/control" "a b"
 refuses 'power of 2 from 4 KiB to 1 MiB' --granularity=5000 create "$dir/control" three
 quietly nbdloop checkpoint --export="other disk" delete "$dir/control" two

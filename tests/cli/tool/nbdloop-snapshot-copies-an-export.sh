@@ -26,7 +26,7 @@ expires=$(control "$dir/control" status exports.2.snapshot.expires_in)
 quietly "$python" -c 'import sys, client; client.connect(sys.argv[1], "disk").pwrite(b"n" * 512, 512)' "$sock"
 nbdcopy "nbd+unix:///then?socket=$sock" "$dir/copy.img" || fail "nbdcopy fails"
 quietly cmp "$dir/old.img" "$dir/copy.img"
-quietly nbdloop snapshot "$dir/control" "of-blanks" "other disk"
+quietly nbdloop snapshot "$dir/control:other disk" "of-blanks"
 
 refuses 'which export' "$dir/control" new
 refuses 'there is one of that name already' "$dir/control" then disk
@@ -34,6 +34,10 @@ refuses 'no such export' "$dir/control" new none
 refuses 'NEW "a b": must be a word' "$dir/control" "a b" disk
 refuses 'NEW "a.*must be a word' "$dir/control" $'a\nremove' disk
 refuses 'EXPORT "disk.*must be one line' "$dir/control" a $'disk\nremove export=disk'
+refuses 'no such export' "$dir/control:none" new
+refuses 'named twice: leave out "disk"' "$dir/control:disk" new disk
+refuses 'has no snapshot "then"' --remove "$dir/control:other disk" then
+refuses '--all takes no EXPORT' --all "$dir/control:disk" new
 refuses '--scratch ".*/a b": must be a word' --scratch="a b" "$dir/control" new disk
 refuses 'scratch=DIR names another directory' --scratch="$dir/none" "$dir/control" new disk
 refuses '--freeze is for a device' --freeze "$dir/control" new disk
@@ -45,7 +49,7 @@ quietly nbdloop snapshot --remove "$dir/control" then
 expect_equal "the exports" "disk other disk of-blanks" \
 	"$(for i in 0 1 2; do control "$dir/control" status exports.$i.name; done | paste -sd' ')"
 # Of all exports, with a checkpoint that begins at the same moment.
-quietly nbdloop snapshot --remove "$dir/control" of-blanks
+quietly nbdloop snapshot --remove "$dir/control:other disk" of-blanks
 quietly nbdloop snapshot --all --checkpoint=monday "$dir/control" now
 expect_equal "the snapshots" "disk@now other disk@now" \
 	"$(for i in 2 3; do control "$dir/control" status exports.$i.name; done | paste -sd' ')"
