@@ -163,7 +163,8 @@ nbdloopd_run(struct command_line *line)
 		return nbdloopd_complain(r, error);
 	if (line->detached || line->run)
 		silent_from = LOG_LEVEL_INFO;
-	log_target_set(config.log, line->detached);
+	/* Whoever checks the configuration reads the errors at once. */
+	log_target_set(line->check_config ? LOG_TO_STDERR : config.log, line->detached);
 	config_warn(&config);
 	if (line->check_config)
 		r = server_check(&config) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

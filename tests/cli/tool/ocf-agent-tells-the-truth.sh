@@ -89,6 +89,9 @@ agent $configured validate-all OCF_RESKEY_export='a=b'
 because "a name with an equals sign"
 agent $configured start OCF_RESKEY_options="--tls=require --tls-psk=$dir/keys"
 because "give a check_uri"
+# Keys may be missing on one node only.
+agent $installed start OCF_RESKEY_options="--tls-psk=$dir/keys" OCF_RESKEY_check_uri=nbds://localhost/
+because "$dir/keys: No such file or directory"
 printf '%s\n' "[server]" "tls-certificates = $dir/pki" "[export disk]" "file = $image" >"$dir/tls.conf"
 agent $configured validate-all OCF_RESKEY_image= OCF_RESKEY_config="$dir/tls.conf"
 because "give a check_uri"
