@@ -258,7 +258,12 @@ supervisor_live(void)
 {
 	supervisor_start();
 	supervisor_change_mood();
-	if (!supervisor_sleep(supervisor_choose_time())) {
+	/* It reads its configuration again, also while it starts. */
+	if (chance_once_in(4) && supervisor_sleep((int64_t)chance_below(20) * MILLISECOND)) {
+		trace("asks for a reload");
+		signals_raise(server, SIGHUP);
+	}
+	if (process_is_over(server) || !supervisor_sleep(supervisor_choose_time())) {
 		trace("the server ended by itself");
 		supervisor_await_end();
 		scheduler_sleep(100 * MILLISECOND);
