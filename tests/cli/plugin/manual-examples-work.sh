@@ -6,7 +6,7 @@
 . "$lib/certificates.sh"
 
 require_root "a network and processes of its own for each example"
-require unshare curl ip psktool certtool nbdinfo nbdcopy mke2fs qemu-img qemu-io qemu-nbd qemu-system-x86_64 socat jq nc fdisk
+require unshare curl ip psktool certtool nbdinfo nbdcopy mke2fs qemu-img qemu-io qemu-nbd qemu-system-x86_64 socat nc fdisk
 top=$(cd "$lib/../.." && pwd)
 manual=$top/man/nbdkit-loop-plugin.pod
 for needed in "$top_builddir/run" "$top_builddir/wrapper/nbdkit"; do
@@ -83,27 +83,31 @@ run_example() # SCRIPT
 	! grep -E 'error: |"error"|[Cc]ould not|warning: ' "$dir/example.log" >&2 || fail "an example complains: $name"
 }
 
-mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/changes" "$dir/limits" "$dir/snapshots" "$dir/tls" "$dir/backup"
+mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/changes" "$dir/limits" "$dir/snapshots" "$dir/tls" "$dir/backup" "$dir/exports" "$dir/rules"
 "$python" "$lib/examples.py" "$manual" "$dir/manual" EXAMPLES "DEBUG FLAG"
-"$python" "$lib/examples.py" "$manual" "$dir/control" "CONTROL SOCKET"
 "$python" "$lib/examples.py" "$top/README" "$dir/readme"
 pages=()
 ! has_http || pages=("PAGE AND METRICS")
-"$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/server" EXAMPLES "Rules"
+"$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/server" EXAMPLES
 "$python" "$lib/examples.py" "$top/man/nbdloopd-control.pod" "$dir/changes" "CONTROL SOCKET" "${pages[@]}"
-"$python" "$lib/examples.py" "$top/man/nbdloop-limits.pod" "$dir/limits" EXAMPLES
-"$python" "$lib/examples.py" "$top/man/nbdloop-snapshots.pod" "$dir/snapshots" EXAMPLES
-# Its keys and certificates are made by nbdloop.
-[ ! -x "$top_builddir/tool/nbdloop" ] || ! nbdloop keys certificates --server=localhost "$dir/made" >"$dir/keys.log" 2>&1 ||
-	"$python" "$lib/examples.py" "$top/man/nbdloop-tls.pod" "$dir/tls" "WITH KEYS" "WITH CERTIFICATES"
-[ ! -x "$top_builddir/tool/nbdloop" ] ||
+# These need nbdloop.
+if [ -x "$top_builddir/tool/nbdloop" ]; then
+	"$python" "$lib/examples.py" "$manual" "$dir/control" "CONTROL SOCKET"
+	"$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/rules" "Rules"
+	"$python" "$lib/examples.py" "$top/man/nbdloop-export.pod" "$dir/exports" EXAMPLES
+	"$python" "$lib/examples.py" "$top/man/nbdloop-limits.pod" "$dir/limits" EXAMPLES
+	"$python" "$lib/examples.py" "$top/man/nbdloop-snapshots.pod" "$dir/snapshots" EXAMPLES
 	"$python" "$lib/examples.py" "$top/man/nbdloop-backup.pod" "$dir/backup" EXAMPLES
-for example in "$dir"/tls/[0-9][0-9] "$dir"/backup/[0-9][0-9]; do
-	[ ! -e "$example" ] || run_example "$example"
-done
-for example in "$dir"/manual/[0-9][0-9] "$dir"/readme/[0-9][0-9] "$dir"/server/[0-9][0-9] "$dir"/changes/[0-9][0-9] \
-	"$dir"/limits/[0-9][0-9] "$dir"/snapshots/[0-9][0-9] "$dir"/control/[0-9][0-9]; do
+	! nbdloop keys certificates --server=localhost "$dir/made" >"$dir/keys.log" 2>&1 ||
+		"$python" "$lib/examples.py" "$top/man/nbdloop-tls.pod" "$dir/tls" "WITH KEYS" "WITH CERTIFICATES"
+fi
+for example in "$dir"/manual/[0-9][0-9] "$dir"/readme/[0-9][0-9] "$dir"/server/[0-9][0-9] "$dir"/changes/[0-9][0-9]; do
 	run_example "$example"
 done
-grep -q '"direct_io": true' "$dir/example.log" || fail "the control socket's example shows no status"
+for example in "$dir"/tls/[0-9][0-9] "$dir"/backup/[0-9][0-9] "$dir"/rules/[0-9][0-9] "$dir"/exports/[0-9][0-9] \
+	"$dir"/limits/[0-9][0-9] "$dir"/snapshots/[0-9][0-9] "$dir"/control/[0-9][0-9]; do
+	[ ! -e "$example" ] || run_example "$example"
+done
+[ -e "$dir/control/01" ] || exit 0
+grep -q "^NAME .*BACK-FILE$" "$dir/example.log" || fail "the control socket's example lists nothing"
 grep -q '"direct_io":false' "$dir/example.log" || fail "the control socket's example changes nothing"

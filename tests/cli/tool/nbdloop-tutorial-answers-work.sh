@@ -5,7 +5,7 @@
 
 require_root "a network and processes of its own"
 require_nbdloop
-require unshare ip nbdinfo nbdcopy qemu-img qemu-system-x86_64 socat jq
+require unshare ip nbdinfo nbdcopy qemu-img qemu-system-x86_64
 unshare --net --pid --fork --mount-proc true 2>"$dir/unshare.log" || skip "unshare: $(cat "$dir/unshare.log")"
 export PATH=$top_builddir/server:$top_builddir/tool:$PATH
 
