@@ -216,6 +216,10 @@ control_request_parse(char *line, struct control_request *request, const char **
 		request->verb = CONTROL_RESIZE;
 		r = parse_export(line, request);
 		*error = "resize: only \"export=NAME\" may follow it";
+	} else if (strcmp(verb, "reload") == 0) {
+		request->verb = CONTROL_RELOAD;
+		r = *line ? -EINVAL : 0;
+		*error = "reload: nothing may follow it";
 	} else if (strcmp(verb, "add") == 0) {
 		request->verb = CONTROL_ADD;
 		request->addition = line;
@@ -250,7 +254,7 @@ control_request_parse(char *line, struct control_request *request, const char **
 			"\"set direct-io=on|off [export=NAME]\", "
 			"\"set allow=RULES [allow-write=RULES] [export=NAME]\", "
 			"\"set [client-]iops-limit=LIMIT [[client-]bandwidth-limit=LIMIT] "
-			"[[client-]connections-limit=N] [export=NAME]\", \"resize [export=NAME]\", \"add NAME=PATH\", \"remove export=NAME\", "
+			"[[client-]connections-limit=N] [export=NAME]\", \"resize [export=NAME]\", \"reload\", \"add NAME=PATH\", \"remove export=NAME\", "
 			"\"disconnect RULES [export=NAME]\", "
 			"\"checkpoint create NAME [granularity=SIZE] [export=NAME]\", "
 			"\"checkpoint delete NAME [export=NAME]\" or "

@@ -9,6 +9,7 @@
  *	set iops-limit=LIMIT [bandwidth-limit=LIMIT] [connections-limit=N] [client-iops-limit=LIMIT]
  *		[client-bandwidth-limit=LIMIT] [client-connections-limit=N] [export=NAME]
  *	resize [export=NAME]
+ *	reload
  *	add NAME=PATH[,OPTION=VALUE...]
  *	remove export=NAME
  *	disconnect RULES [export=NAME]
@@ -36,6 +37,7 @@ enum control_verb {
 	CONTROL_SET_RULES,
 	CONTROL_SET_LIMITS,
 	CONTROL_RESIZE,
+	CONTROL_RELOAD, /* reads the configuration again */
 	CONTROL_ADD,
 	CONTROL_REMOVE,
 	CONTROL_DISCONNECT,

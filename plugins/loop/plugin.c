@@ -96,6 +96,8 @@ plugin_handle_request(const struct control_request *request, FILE *out, void *da
 			     "the plugin knows nothing of its clients: see nbdkit-ip-filter(1)");
 	else if (request->verb == CONTROL_SET_LIMITS)
 		answer_error(&json, "the plugin has no limits: see nbdkit-rate-filter(1)");
+	else if (request->verb == CONTROL_RELOAD)
+		answer_error(&json, "the plugin has no configuration to read again");
 	else if (request->verb == CONTROL_SNAPSHOT)
 		answer_error(&json, "the plugin makes no snapshots: nbdloopd does");
 	else if (request->verb == CONTROL_CREATE_CHECKPOINT ||

@@ -162,6 +162,21 @@ server_catch_signals(struct server *server)
 	return server->wake < 0 ? -errno : 0;
 }
 
+/* For a request of the control socket. */
+static bool
+server_reload_for_client(void *data, char **text, unsigned int *failed)
+{
+	struct reload_result result;
+
+	if (!server_reload_await(data, &result)) {
+		*text = strdup("the server ends");
+		return false;
+	}
+	*text = strdup(result.text);
+	*failed = result.failed;
+	return !result.refused;
+}
+
 static int
 server_open_exports(struct server *server)
 {
@@ -176,6 +191,8 @@ server_open_exports(struct server *server)
 		.exports = server->exports,
 		.tls = &server->tls,
 		.wake = server->wake,
+		.mutex = PTHREAD_MUTEX_INITIALIZER,
+		.ended = PTHREAD_COND_INITIALIZER,
 	};
 	server->exports->reserved = config->swap;
 	if (config->user)
@@ -207,6 +224,8 @@ server_open_sockets(struct server *server)
 		.listen = side_listener_open,
 		.socket = side_listener_path,
 		.data = &server->side,
+		.reload = server_reload_for_client,
+		.reload_data = &server->reload,
 	};
 	server->side.control = config->control;
 	server->side.needed = !server->listeners;
@@ -668,6 +687,7 @@ server_end(struct server *server, int status)
 	/* No client can connect any more, or ask for a change. */
 	listeners_close(&server->listeners);
 	refusals_close(&server->acceptor.refusals);
+	server_reload_close(&server->reload);
 	control_socket_stop(server->control);
 	server_http_stop(&server->http);
 	supply_close(&server->supply);

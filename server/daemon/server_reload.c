@@ -23,6 +23,17 @@ reload_fail(int r, const char *error)
 	readiness_reload_failed(why);
 }
 
+/* Wakes up those who wait. */
+static void
+reload_note_end(struct server_reload *reload, const struct reload_result *result)
+{
+	pthread_mutex_lock(&reload->mutex);
+	reload->done = reload->begun;
+	reload->result = *result;
+	pthread_cond_broadcast(&reload->ended);
+	pthread_mutex_unlock(&reload->mutex);
+}
+
 static void
 reload_report_difference(const char *name)
 {
@@ -67,22 +78,27 @@ reload_run(void *data)
 	struct server_reload *reload = data;
 	struct server_config config;
 	char *CLEANUP_FREE error = NULL;
+	struct reload_result result = {.text = ""};
 	int r = command_line_configure(reload->line, &config, &error);
 
-	reload->failed = r < 0;
+	reload->failed = result.refused = r < 0;
 	if (r < 0) {
 		reload_fail(r, error);
+		snprintf(result.text, sizeof(result.text), "%s", error ? error : strerror(-r));
 	} else {
 		struct reload_summary summary = exports_reload(reload->exports, &config);
 		char text[SUMMARY_MAX];
 
-		config_visit_differences(reload->config, &config, reload_report_difference);
-		log_info("the configuration was read again: %s",
+		snprintf(result.text, sizeof(result.text), "%s",
 			 reload_summary_text(&summary, text));
+		result.failed = summary.failed;
+		config_visit_differences(reload->config, &config, reload_report_difference);
+		log_info("the configuration was read again: %s", result.text);
 		server_tls_reread(reload->tls);
 		exports_look_at_all(reload->exports);
 		config_fini(&config);
 	}
+	reload_note_end(reload, &result);
 	atomic_store(&reload->over, true);
 	eventfd_write(reload->wake, 1);
 	return NULL;
@@ -91,18 +107,62 @@ reload_run(void *data)
 void
 server_reload_begin(struct server_reload *reload)
 {
+	struct reload_result result = {.refused = true};
 	int r;
 
 	reload->again = reload->running;
 	if (reload->running)
 		return;
+	pthread_mutex_lock(&reload->mutex);
+	reload->begun = reload->asked;
+	pthread_mutex_unlock(&reload->mutex);
 	atomic_store(&reload->over, false);
 	r = -pthread_create(&reload->thread, NULL, reload_run, reload);
 	reload->running = r == 0;
 	if (r == 0)
 		return;
 	reload_fail(r, NULL);
+	snprintf(result.text, sizeof(result.text), "%s", strerror(-r));
+	reload_note_end(reload, &result);
 	readiness_ready();
+}
+
+/* Returns whether somebody waits for whom it has not begun. */
+static bool
+reload_is_asked_for(struct server_reload *reload)
+{
+	bool asked;
+
+	pthread_mutex_lock(&reload->mutex);
+	asked = reload->asked > reload->begun;
+	pthread_mutex_unlock(&reload->mutex);
+	return asked;
+}
+
+bool
+server_reload_await(struct server_reload *reload, struct reload_result *result)
+{
+	uint64_t number;
+	bool done;
+
+	pthread_mutex_lock(&reload->mutex);
+	number = ++reload->asked;
+	eventfd_write(reload->wake, 1);
+	while (reload->done < number && !reload->closed)
+		pthread_cond_wait(&reload->ended, &reload->mutex);
+	done = reload->done >= number;
+	*result = reload->result;
+	pthread_mutex_unlock(&reload->mutex);
+	return done;
+}
+
+void
+server_reload_close(struct server_reload *reload)
+{
+	pthread_mutex_lock(&reload->mutex);
+	reload->closed = true;
+	pthread_cond_broadcast(&reload->ended);
+	pthread_mutex_unlock(&reload->mutex);
 }
 
 bool
@@ -130,7 +190,8 @@ server_reload_go_on(struct server_reload *reload)
 {
 	bool mended;
 
-	if (exports_want_reload(reload->exports))
+	/* Both are to be asked, since the first one forgets. */
+	if (exports_want_reload(reload->exports) | reload_is_asked_for(reload))
 		server_reload_begin(reload);
 	if (!reload->running || server_reload_is_running(reload))
 		return false;

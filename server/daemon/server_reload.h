@@ -8,11 +8,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct command_line;
 struct exports;
 struct server_config;
 struct server_tls;
+
+/* How it ended. */
+struct reload_result {
+	char text[512];      /* "1 export added, 2 changed", or why nothing was changed */
+	bool refused;        /* nothing was changed */
+	unsigned int failed; /* exports */
+};
 
 struct server_reload {
 	const struct command_line *line;
@@ -27,6 +35,14 @@ struct server_reload {
 	bool failed;       /* the configuration is as before; the thread's, until it has ended */
 	bool failed_last;  /* the same of the time before */
 	_Atomic bool over; /* the thread ends */
+
+	/* For those who wait on other threads, server_reload_await(). */
+	pthread_mutex_t mutex; /* guards the members below */
+	pthread_cond_t ended;
+	uint64_t asked;              /* how often they asked */
+	uint64_t begun, done;        /* how many of these it has begun for, and ended for */
+	struct reload_result result; /* of the last time */
+	bool closed;                 /* the server ends */
 };
 
 /* Begins to follow the configuration. If that is under way, it is done once more. */
@@ -37,6 +53,15 @@ server_reload_begin(struct server_reload *reload);
  * that. Returns whether it is done after a failure. */
 bool
 server_reload_go_on(struct server_reload *reload);
+
+/* On another thread than the main one: has it done, and waits for the end. Returns false if the
+ * server ends instead. */
+bool
+server_reload_await(struct server_reload *reload, struct reload_result *result);
+
+/* The server ends: nobody waits any longer, or from now on. */
+void
+server_reload_close(struct server_reload *reload);
 
 /* Returns whether it is under way. */
 bool

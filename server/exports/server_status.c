@@ -390,6 +390,22 @@ disconnect_clients(const struct status *status, const struct control_request *re
 	json_object_end(json);
 }
 
+static void
+reload_configuration(const struct status *status, struct json *json)
+{
+	char *CLEANUP_FREE text = NULL;
+	unsigned int failed = 0;
+
+	if (!status->reload(status->reload_data, &text, &failed)) {
+		answer_error(json, text);
+		return;
+	}
+	json_object_begin(json, NULL);
+	json_put_string(json, "reloaded", text);
+	json_put_uint(json, "failed", failed);
+	json_object_end(json);
+}
+
 /* ---- moments of images: snapshots and checkpoints */
 
 struct snapshot_writer {
@@ -492,6 +508,8 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 		remove_export(status, request->export_name, &json);
 	else if (request->verb == CONTROL_DISCONNECT)
 		disconnect_clients(status, request, &json);
+	else if (request->verb == CONTROL_RELOAD)
+		reload_configuration(status, &json);
 	else if (request->verb == CONTROL_CREATE_CHECKPOINT ||
 		 request->verb == CONTROL_DELETE_CHECKPOINT)
 		status_change_checkpoint(status, request, &json);

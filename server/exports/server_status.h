@@ -20,7 +20,12 @@ struct status {
 	int (*listen)(void *data, bool local, char **error);
 	/* The path of a unix socket that is only for them; NULL: there is none. */
 	const char *(*socket)(const void *data);
-	void *data;       /* of both */
+	void *data; /* of both */
+	/* Reads the configuration again. Returns false if nothing was changed. *text says what was
+	 * changed, or why nothing was (caller frees; NULL: out of memory); *failed: how many
+	 * exports could not follow. */
+	bool (*reload)(void *data, char **text, unsigned int *failed);
+	void *reload_data;
 	const char *http; /* where HTTP is answered; NULL: nowhere */
 };
 

@@ -34,6 +34,7 @@ handle(const struct control_request *request, FILE *out, void *data)
 		[CONTROL_STATUS] = "status",
 		[CONTROL_SET] = "set",
 		[CONTROL_RESIZE] = "resize",
+		[CONTROL_RELOAD] = "reload",
 	};
 
 	fixture.handled++;

@@ -243,6 +243,22 @@ export_disconnect(const struct asked_server *server, const struct export_options
 	return answer != NULL;
 }
 
+static bool
+export_reload(const struct asked_server *server, const struct export_options *options, char **words,
+	      GError **error)
+{
+	json_auto_t *answer = asked_server_ask(server, "reload", error);
+	json_int_t failed = json_integer_value(json_object_get(answer, "failed"));
+	const char *text = json_string_value(json_object_get(answer, "reloaded"));
+
+	(void)options, (void)words;
+	if (answer && text)
+		printf("%s\n", text);
+	return answer && (failed == 0 || failure(error, EIO,
+						 "not all exports are as the configuration has "
+						 "them: the log of the server says why"));
+}
+
 static const struct export_action {
 	const char *name;
 	const char *operands; /* what follows the name */
@@ -263,6 +279,8 @@ static const struct export_action {
 	 export_resize},
 	{"disconnect", "SOCKET|[SOCKET:]EXPORT RULE...", 2, -1, false,
 	 "end the connections of these clients", export_disconnect},
+	{"reload", "[SOCKET]", 0, 1, false, "have the server read its configuration again",
+	 export_reload},
 };
 
 /* ---- the verb */
@@ -311,6 +329,9 @@ export_agree(const struct verb_call *call, GError **error)
 	socket = words ? asked_server_socket(call->operands[1], &export) : NULL;
 	if (action->named && !export)
 		return failure(error, EINVAL, "%s: name an export, too: %s:EXPORT", socket, socket);
+	if (action->run == export_reload && export)
+		return failure(error, EINVAL, "reload is for all exports: name a SOCKET, not %s",
+			       call->operands[1]);
 	return action->run != export_add || !strchr(export, '=') ||
 	       failure(error, EINVAL, "EXPORT \"%s\": a name has no equals sign", export);
 }

@@ -132,3 +132,35 @@ if [ "$(id -u)" = 0 ]; then
 fi
 stop_server
 refuses 1 'disk.ctl' list "$control"
+
+# ---- the configuration is read again, and the command waits for it
+printf '%s\n' '[export one]' "file = $dir/disk.img" >"$dir/conf"
+start_nbdloopd --config "$dir/conf" --control "$control"
+expect_equal "without a change" "no export has changed" "$(nbdloop export reload "$control")"
+changes add "$control:more" "$dir/third.img"
+printf '%s\n' '[export two]' "file = $dir/other.img" >>"$dir/conf"
+expect_equal "what has changed" "1 export added, 1 removed" "$(nbdloop export reload "$control")"
+expect_equal "exports" "one;two" "$(list NAME "$control")"
+printf '%s\n' '[export three]' "file = $dir/missing.img" >>"$dir/conf"
+status=0
+nbdloop export reload "$control" >"$dir/said.out" 2>"$dir/said.log" || status=$?
+expect_equal "status of a reload with a missing image" 1 "$status"
+expect_equal "what has changed" "1 export failed" "$(cat "$dir/said.out")"
+grep -q '^nbdloop: not all exports are as the configuration has them: the log' "$dir/said.log" || fail "no word of the missing image"
+printf '%s\n' '[export four]' "colour = red" >>"$dir/conf"
+refuses 1 'conf.*colour' reload "$control"
+refuses 2 'reload is for all exports: name a SOCKET' reload "$control:one"
+expect_equal "exports" "one;two" "$(list NAME "$control")"
+kill -HUP "$pid"
+nbdloop export reload "$control" >"$dir/said.out" 2>&1 && fail "a wrong configuration is no error"
+# Several at once, while the server ends.
+printf '%s\n' '[export one]' "file = $dir/disk.img" >"$dir/conf"
+for i in 1 2 3 4; do
+	nbdloop export reload "$control" >"$dir/reload$i" 2>&1 &
+done
+wait "$!" || fail "a reload beside others fails: $(cat "$dir/reload4")"
+expect_equal "exports" "one" "$(list NAME "$control")"
+for i in 1 2 3 4; do
+	nbdloop export reload "$control" >"$dir/reload$i" 2>&1 &
+done
+stop_server

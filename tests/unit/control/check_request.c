@@ -225,6 +225,15 @@ START_TEST(resize_works_with_and_without_an_export)
 }
 END_TEST
 
+START_TEST(reload_stands_alone)
+{
+	assert_parses("reload");
+	ck_assert_int_eq(request.verb, CONTROL_RELOAD);
+	ck_assert_ptr_null(request.export_name);
+	assert_refused("reload export=disk", "nothing may follow");
+}
+END_TEST
+
 START_TEST(add_takes_the_rest_of_the_line)
 {
 	assert_parses("add disk=/srv/a b.img,read-only=on ");
@@ -397,6 +406,7 @@ main(void)
 		{.test = snapshot_takes_each_word_once},
 		{.test = rules_that_are_set_wrongly_are_refused},
 		{.test = resize_works_with_and_without_an_export},
+		{.test = reload_stands_alone},
 		{.test = add_takes_the_rest_of_the_line},
 		{.test = remove_needs_an_export},
 		{.test = export_takes_the_rest_of_the_line},
