@@ -453,6 +453,9 @@ client_take_answer(struct client *client, struct sent *sent)
 			trace_fail("%s: a read was answered without all bytes", client->name);
 	if (sent->type == NBD_CMD_READ && !sent->error)
 		model_read_answered(sent->request, sent->first, sent->count, sent->bytes);
+	/* Of a server that ends, it wants nothing for a moment. */
+	if (sent->error == NBD_ESHUTDOWN)
+		scheduler_sleep(MILLISECOND);
 	sent_free(sent);
 	client->in_flight--;
 	client_answers++;

@@ -31,6 +31,7 @@ struct sector_history {
 	uint64_t change_start, change_end; /* of the last write that was answered */
 	struct version *versions;
 	unsigned int count, room;
+	unsigned int next_look; /* at how many versions those that are past are forgotten */
 };
 
 static struct sector_history *histories;
@@ -128,6 +129,7 @@ history_forget(struct sector_history *history)
 			history->versions[kept++] = history->versions[i];
 	}
 	history->count = kept;
+	history->next_look = 2 * kept;
 }
 
 void
@@ -177,7 +179,7 @@ model_write(enum model_kind kind, unsigned int first, unsigned int count)
 	for (unsigned int i = first; i < first + count; i++) {
 		struct sector_history *history = &histories[i];
 
-		if (history->count >= 12)
+		if (history->count >= 12 && history->count >= history->next_look)
 			history_forget(history);
 		*history_add(history) = (struct version){
 			.write = last_write,
