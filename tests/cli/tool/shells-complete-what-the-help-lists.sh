@@ -157,11 +157,13 @@ truncate -s 1M "$dir/db.img"
 start_nbdloopd --control "$dir/here/disk.ctl" --export=web="$dir/here/disk.img" --export=db="$dir/db.img"
 mkdir -p "$NBDLOOP_SYSROOT/run/nbdloopd"
 ln -s "$dir/here/disk.ctl" "$NBDLOOP_SYSROOT/run/nbdloopd/control.sock"
-offers "nbdloop export re" "remove resize"
+offers "nbdloop export re" "reload remove resize"
 offers "nbdloop export set we" web
 offers "nbdloop export remove disk.ctl:" "web db"
 offers "nbdloop export remove disk.ctl:w" web
 offers "nbdloop export list --output=SI" SIZE
+offers "nbdloop snapshot disk.ctl:w" web
+offers "nbdloop backup we" web
 stop_server
 offers "nbdloop keys ps" psk
 offers "nbdloop list --offset " ""
