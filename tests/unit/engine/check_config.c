@@ -138,7 +138,7 @@ START_TEST(what_the_engine_cannot_do_is_refused)
 	assert_refused("contexts", "4097", -ERANGE);
 	assert_refused("contexts", "-1", -EINVAL);
 	assert_refused("offset", "-1", -EINVAL);
-	assert_refused("direct-io", "yes", -EINVAL);
+	assert_refused("direct-io", "maybe", -EINVAL);
 	assert_refused("page-cache", "off", -EINVAL);
 	assert_refused("discard", "auto", -EINVAL);
 	assert_refused("engine", "libaio", -EINVAL);
