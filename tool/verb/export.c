@@ -88,6 +88,41 @@ sets_something(const struct export_options *options)
 	return false;
 }
 
+static json_t *
+find_named(json_t *exports, const char *name)
+{
+	json_t *export;
+	size_t i;
+
+	json_array_foreach(exports, i, export)
+	{
+		if (g_strcmp0(json_string_value(json_object_get(export, "name")), name) == 0)
+			return export;
+	}
+	return NULL;
+}
+
+/* The server refuses a request, *why. If there is no such export, an error names the command that
+ * lists the others; else it is the server's. Returns NULL. */
+static json_t *
+explain_refusal(const struct asked_server *server, GError **why, GError **error)
+{
+	json_auto_t *status = server_link_ask(server->socket, "status", NULL);
+	json_t *exports = json_object_get(status, "exports");
+
+	if (status && server->export && !find_named(exports, server->export))
+		return FAILURE_NULL(
+			error, ENOENT,
+			"%s: there is no export \"%s\"; nbdloop export list %s shows all",
+			server->socket, server->export, server->socket);
+	if (status && !server->export && !server_link_export(status))
+		return FAILURE_NULL(error, EINVAL,
+				    "%s has no export, or several: name one, as in %s:EXPORT",
+				    server->socket, server->socket);
+	failure_pass(error, why);
+	return NULL;
+}
+
 /* Sends "REQUEST export=NAME"; NULL with an error. */
 static json_t *
 export_ask(const struct asked_server *server, const char *request, GError **error)
@@ -95,8 +130,16 @@ export_ask(const struct asked_server *server, const char *request, GError **erro
 	g_autofree char *line = server->export
 					? g_strconcat(request, " export=", server->export, NULL)
 					: g_strdup(request);
+	g_autoptr(GError) why = NULL;
+	json_t *answer;
 
-	return asked_server_ask(server, line, error);
+	answer = asked_server_ask(server, line, &why);
+	if (answer || !failure_is(why, EINVAL)) {
+		if (why)
+			failure_pass(error, &why);
+		return answer;
+	}
+	return explain_refusal(server, &why, error);
 }
 
 /* The same, if only success counts. */
@@ -204,7 +247,9 @@ export_set(const struct asked_server *server, const struct export_options *optio
 			const char *value = setting_value(options, &settings[i]);
 			/* The parts of a value have commas between them in a request. */
 			g_autofree char *word =
-				value ? g_strdelimit(g_strdup(value), " \t\n", ',') : NULL;
+				value ? g_strdelimit(g_strdup(option_choice_name(value)), " \t\n",
+						     ',')
+				      : NULL;
 
 			if (word && settings[i].kind == kind)
 				g_string_append_printf(line, " %s=%s", settings[i].name, word);
@@ -233,7 +278,9 @@ export_disconnect(const struct asked_server *server, const struct export_options
 {
 	g_autofree char *rules = g_strdelimit(g_strjoinv(",", words), " \t\n", ','),
 			*request = g_strconcat("disconnect ", rules, NULL);
-	json_auto_t *answer = export_ask(server, request, error);
+	/* Without a name, it is for all exports. */
+	json_auto_t *answer = server->export ? export_ask(server, request, error)
+					     : asked_server_ask(server, request, error);
 	json_int_t count = json_integer_value(json_object_get(answer, "disconnected"));
 
 	(void)options;
@@ -323,6 +370,10 @@ export_agree(const struct verb_call *call, GError **error)
 				       ? "limits, rules and --direct-io are for set; add takes "
 					 "OPTION=VALUE after the image"
 				       : "a setting is missing, such as --iops-limit=500");
+	if (options->direct_io && strcmp(option_choice_name(options->direct_io), "on") != 0 &&
+	    strcmp(option_choice_name(options->direct_io), "off") != 0)
+		return failure(error, EINVAL, "--direct-io=%s: must be on or off",
+			       options->direct_io);
 	if (options->json && (options->output || options->noheadings || options->clients))
 		return failure(error, EINVAL,
 			       "--json prints all: leave out --clients, --noheadings and --output");

@@ -62,7 +62,7 @@ expect_equal "settings" "iops-limit=500,burst:2000 connections-limit=3 user:root
 	"$(list LIMITS,CLIENT-LIMITS,ALLOW-WRITE "$control:disk")"
 changes set --iops-limit=0 --client-connections-limit=0 --allow-write=any "$control:disk"
 expect_equal "settings" "any" "$(list ALLOW-WRITE,LIMITS,CLIENT-LIMITS "$control:disk")"
-changes set --direct-io=off "$control:web: ü/x"
+changes set --direct-io=no "$control:web: ü/x"
 expect_equal "direct I/O" 0 "$(list DIO "$control:web: ü/x")"
 
 (cd "$dir" && changes add "$control:new: 1" "a,b c.img" read-only=on "description=a, b")
@@ -78,7 +78,7 @@ spawn client "$python" -c 'import sys, time, client
 handle = client.connect(sys.argv[1], "disk")
 print("connected", flush=True)
 time.sleep(1000)' "$sock"
-wait_until "the client is connected" grep -q connected "$dir/client.log"
+wait_until "the client is connected" grep -qs connected "$dir/client.log"
 expect_equal "the clients" "disk 0 uid:$(id -u)" "$(list EXPORT,RO,IDENTITY --clients "$control" | grep -o "disk 0 \|uid:$(id -u)" | paste -sd'\0')"
 expect_equal "the clients of another export" "" "$(list EXPORT --clients "$control:new: 1")"
 expect_equal "connections" 1 "$(list CONNECTIONS "$control:disk")"
@@ -89,15 +89,15 @@ expect_equal "disconnected clients" "1 connection ended" "$(nbdloop export disco
 refuses 1 'there is no export "disk"; nbdloop export list .*disk.ctl shows all$' list --clients "$control:disk"
 
 # ---- what fails
-refuses 1 'export=disk: there is no such export' remove "$control:disk"
-refuses 1 'export=none: there is no such export' resize "$control:none"
+refuses 1 'there is no export "disk"; nbdloop export list .*disk.ctl shows all' remove "$control:disk"
+refuses 1 'there is no export "none"; nbdloop export list .*disk.ctl shows all' resize "$control:none"
 refuses 1 'there is one of that name already' add "$control:new: 1" "$dir/disk.img"
 refuses 1 'missing.img: No such file or directory' add "$control:missing" "$dir/missing.img"
 refuses 1 'unknown option colour' add "$control:x" "$dir/disk.img" colour=red
 refuses 1 '"red" is not OPTION=VALUE' add "$control:x" "$dir/disk.img" red
 refuses 1 'a=b: ' add "$control:x" "$dir/disk.img" iops-limit=a=b
 refuses 1 'iops-limit' set --iops-limit=many "$control:new: 1"
-refuses 1 'which export' resize "$control"
+refuses 1 'disk.ctl has no export, or several: name one, as in .*disk.ctl:EXPORT' resize "$control"
 refuses 1 'nobody.such' disconnect "$control" user:nobody.such
 refuses 1 'EXPORT "a.*: must be one line' remove "$control:a"$'\nremove export=new: 1'
 refuses 1 'control socket .*/none: No such file or directory$' list "$dir/none"
@@ -116,6 +116,7 @@ refuses 2 'disk.ctl: name an export, too: .*disk.ctl:EXPORT' remove "$control"
 refuses 2 'EXPORT "a=b": a name has no equals sign' add "$control:a=b" "$dir/disk.img"
 refuses 2 'a setting is missing, such as --iops-limit=500' set "$control"
 refuses 2 'limits, rules and --direct-io are for set; add takes OPTION=VALUE' add --iops-limit=5 "$control:x" "$dir/disk.img"
+refuses 2 '--direct-io=maybe: must be on or off' set --direct-io=maybe "$control:x"
 refuses 2 '--clients, --json, --noheadings and --output are for list' remove --json "$control:x"
 refuses 2 '--json prints all: leave out' list --json --output NAME "$control"
 refuses 2 'unknown or ambiguous option --nonsense' list --nonsense "$control"
