@@ -42,7 +42,7 @@ says 'sector-size=700' '512, 1024, 2048' '4096' -- "$image" sector-size=700
 says 'sector-size=8192' '512, 1024, 2048' '4096' -- "$image" sector-size=8192
 says 'direct-io=maybe' 'on' 'off' 'auto' -- "$image" direct-io=maybe
 says 'engine=posix' 'io_uring' 'aio' 'threads' -- "$image" engine=posix
-says 'poll=yes' 'on' 'off' 'auto' -- "$image" poll=yes
+says 'poll=perhaps' 'on' 'off' 'auto' -- "$image" poll=perhaps
 says 'discard=2' 'on' 'off' -- "$image" discard=2
 says 'lock=none' 'exclusive' 'shared' 'off' -- "$image" lock=none
 says 'contexts=many' -- "$image" contexts=many
