@@ -165,6 +165,10 @@ echo "$ending $(awk '{print $22}' "/proc/$ending/stat")" >"$record"
 agent $success stop
 ! runs "$ending" || fail "stop does not wait for a process without its command line"
 
+# The agent, and its servers, may inherit a file that is locked: that lock is not theirs.
+exec {inherited}>"$dir/inherited"
+flock "$inherited"
+
 # It has ended, and the kernel still has the image's lock, as long as a write of it is in flight:
 # it would overwrite what the next server writes, on any node. Here, another process has the lock.
 agent $success start
@@ -172,10 +176,9 @@ spawn holder "$python" -c '
 import fcntl, struct, sys, time
 with open(sys.argv[1]) as locks, open(sys.argv[2], "rb") as image:
     for line in locks:
-        if line.startswith("lock:"):
-            first, last = line.split()[-2:]
-            length = 0 if last == "EOF" else int(last) - int(first) + 1
-            lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, int(first), length, 0)
+        if "OFDLCK" in line:  # and none of a file that the server has inherited
+            first, last = map(int, line.split()[-2:])
+            lock = struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, first, last - first + 1, 0)
             fcntl.fcntl(image, fcntl.F_OFD_SETLK if hasattr(fcntl, "F_OFD_SETLK") else 37, lock)
     print("holds", flush=True)
     time.sleep(600)' <(cat "/proc/$(cat "$pid_file")/fdinfo/"*) "$image"
