@@ -183,7 +183,7 @@ io_before_change(struct io *io)
 }
 
 /*
- * Holds the range that the io changes until the io is done. So overlapping changes run in the order
+ * Holds the range that the io changes until its last chunk is done (a sync comes later). So overlapping changes run in the order
  * in which they were submitted, and direct I/O is not switched while a change is in flight
  * (image_set_direct()). Returns whether the io may go on at once, as above.
  */
