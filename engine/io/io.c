@@ -183,9 +183,10 @@ io_before_change(struct io *io)
 }
 
 /*
- * Holds the range that the io changes until its last chunk is done (a sync comes later). So overlapping changes run in the order
- * in which they were submitted, and direct I/O is not switched while a change is in flight
- * (image_set_direct()). Returns whether the io may go on at once, as above.
+ * Holds the range that the io changes until its last chunk is done; a sync comes later. So
+ * overlapping changes run in the order in which they were submitted, and direct I/O is not switched
+ * while a change is in flight (image_set_direct()). Returns whether the io may go on at once, as
+ * above.
  */
 static bool
 io_hold_range(struct ioctx *ctx, struct io *io)
