@@ -8,6 +8,7 @@
 #
 # The outer server's write-back must never wait for the inner server's write-back, nor for the
 # memory that this would free.
+# vm: qemu user-mode Linux, with one processor, stood still twice beside other machines
 # vm: memory 256M
 # vm: disk 3G
 # vm: limit 400
