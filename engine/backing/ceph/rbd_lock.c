@@ -190,6 +190,8 @@ tell_of_taking(const struct rbd_attempt *attempt)
 	int r = ask_for_owner(attempt->store, &owner);
 
 	for (int tries = 1; (r < 0 || !owner.own) && tries < NAME_TRIES; tries++) {
+		/* Changes that wait for the lock do not wait for the cluster. */
+		rbd_pending_note_answer(attempt->store);
 		usleep(OWNER_STEP_MS * 1000);
 		r = ask_for_owner(attempt->store, &owner);
 	}

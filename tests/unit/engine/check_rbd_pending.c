@@ -297,6 +297,25 @@ START_TEST(wait_for_the_lock_is_none_for_the_cluster)
 }
 END_TEST
 
+START_TEST(wait_for_its_own_name_is_none_for_the_cluster)
+{
+	struct rbd_store *store = get(30);
+	struct waiter waiter;
+
+	ceph.away = false;
+	ceph.renewals = 7;
+	atomic_store(&store->exclusive, true);
+	ceph_start_data(store, &waiter, CALL_WRITE, 0, data, sizeof(data));
+	/* It has the lock, and asks for its name as often as the thread looks for old calls. */
+	while (atomic_load(&ceph.questions) < 3)
+		sched_yield();
+	pass_time(store, 100);
+	ck_assert_int_eq(ceph_await(&waiter), sizeof(data));
+	ck_assert_int_eq(ceph.renewals, 0);
+	rbd_store_put(store);
+}
+END_TEST
+
 START_TEST(abandoned_write_is_not_begun_when_the_lock_comes)
 {
 	struct rbd_store *store = get(7);
@@ -487,6 +506,7 @@ main(void)
 		{.test = failures_are_told_once_and_the_return_too},
 		{.test = calls_wait_for_ever_without_a_timeout},
 		{.test = wait_for_the_lock_is_none_for_the_cluster},
+		{.test = wait_for_its_own_name_is_none_for_the_cluster},
 		{.test = abandoned_write_is_not_begun_when_the_lock_comes},
 		{.test = write_that_waited_for_the_lock_has_its_whole_time_once_sent},
 		{.test = search_in_time_finds_what_there_is},
