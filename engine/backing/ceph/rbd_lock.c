@@ -191,7 +191,8 @@ tell_of_taking(const struct rbd_attempt *attempt)
 
 	for (int tries = 1; (r < 0 || !owner.own) && tries < NAME_TRIES; tries++) {
 		/* Changes that wait for the lock do not wait for the cluster. */
-		rbd_pending_note_answer(attempt->store);
+		if (r == 0)
+			rbd_pending_note_answer(attempt->store);
 		usleep(OWNER_STEP_MS * 1000);
 		r = ask_for_owner(attempt->store, &owner);
 	}
