@@ -191,9 +191,9 @@ export_of_section(const struct config_line *line)
 
 /* ---- including */
 
-/* Returns whether the directory's file is included: editors and packages leave others there. */
-static int
-config_is_included(const struct dirent *entry)
+/* Editors and packages leave others there. */
+int
+config_file_is_included(const struct dirent *entry)
 {
 	const size_t length = strlen(entry->d_name), suffix = strlen(SUFFIX);
 
@@ -236,7 +236,7 @@ int
 config_file_include(struct config_file *file, const char *directory, char **error)
 {
 	struct dirent **entries;
-	int count = scandir(directory, &entries, config_is_included, config_compare_names);
+	int count = scandir(directory, &entries, config_file_is_included, config_compare_names);
 	int r = 0;
 
 	if (count < 0)

@@ -16,6 +16,8 @@
 
 #include "server/config/server_config.h"
 
+struct dirent;
+
 struct config_line {
 	const char *path; /* of the file */
 	unsigned int number;
@@ -41,6 +43,10 @@ config_file_read(struct config_file *file, const char *path, char **error);
  * ".conf", without hidden ones. They have only sections [export NAME]. */
 int
 config_file_include(struct config_file *file, const char *directory, char **error);
+
+/* Returns whether config_file_include() reads this entry of the directory. For scandir(). */
+int
+config_file_is_included(const struct dirent *entry);
 
 /* Sets the options in the sections [server]. */
 int

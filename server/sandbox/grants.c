@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/sandbox/grants.h"
 
+#include "server/config/config_file.h"
 #include "server/config/server_config.h"
 
 #include "common/cleanup.h"
@@ -233,6 +234,32 @@ visit_sockets(const struct server_config *config, grant_visit *visit, void *data
 	return r;
 }
 
+/* Files are added later, and those that are there may be links. */
+static int
+visit_included(const char *directory, grant_visit *visit, void *data)
+{
+	struct dirent **entries = NULL;
+	int count = scandir(directory, &entries, config_file_is_included, NULL);
+	char *path;
+	int r = asprintf(&path, "%s/.conf", directory) < 0 ? -ENOMEM : 0;
+
+	if (r == 0) {
+		r = visit_parent(path, GRANT_READ, visit, data);
+		free(path);
+	}
+	for (int i = 0; i < count; i++) {
+		if (r == 0 && asprintf(&path, "%s/%s", directory, entries[i]->d_name) < 0) {
+			r = -ENOMEM;
+		} else if (r == 0) {
+			r = visit_file(path, GRANT_READ, visit, data);
+			free(path);
+		}
+		free(entries[i]);
+	}
+	free(entries);
+	return r;
+}
+
 int
 grants_visit_server(const struct server_config *config, const char *config_file, grant_visit *visit,
 		    void *data)
@@ -241,15 +268,8 @@ grants_visit_server(const struct server_config *config, const char *config_file,
 
 	if (r == 0 && config_file)
 		r = visit_file(config_file, GRANT_READ, visit, data);
-	for (char **directory = config->include; r == 0 && directory && *directory; directory++) {
-		char *CLEANUP_FREE path = NULL;
-
-		if (asprintf(&path, "%s/.conf", *directory) < 0) {
-			path = NULL;
-			return -ENOMEM;
-		}
-		r = visit_parent(path, GRANT_READ, visit, data);
-	}
+	for (char **directory = config->include; r == 0 && directory && *directory; directory++)
+		r = visit_included(*directory, visit, data);
 	if (r == 0)
 		r = grants_visit_tls(config, visit, data);
 	if (r == 0)

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the sandbox leaves a server of its images: their directories, but of a directory of the
- * system only the image itself.
+ * system only the image itself; and of its configuration: also what links lead to.
  */
 #include "server/sandbox/grants.h"
+
+#include "server/config/server_config.h"
 
 #include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MOST 3
 
@@ -65,12 +69,77 @@ START_TEST(image_brings_its_directory_unless_that_is_too_wide)
 }
 END_TEST
 
+struct sought {
+	const char *path;
+	bool found;
+};
+
+static int
+seek_readable(void *data, const char *path, enum grant_use use)
+{
+	struct sought *sought = data;
+
+	sought->found = sought->found || (use == GRANT_READ && strcmp(path, sought->path) == 0);
+	return 0;
+}
+
+static bool
+may_read(const struct server_config *config, const char *path)
+{
+	struct sought sought = {.path = path};
+
+	ck_assert_int_eq(grants_visit_server(config, NULL, seek_readable, &sought), 0);
+	return sought.found;
+}
+
+/* In a directory of its own, whose path is the part before the last slash. */
+static void
+make_linked_file(char path[], const char *link)
+{
+	ck_assert_ptr_nonnull(mkdtemp(path));
+	strcat(path, "/file");
+	ck_assert_int_eq(mknod(path, S_IFREG | 0600, 0), 0);
+	ck_assert_int_eq(symlink(path, link), 0);
+}
+
+START_TEST(links_to_included_files_bring_the_directories_of_these)
+{
+	char included[] = "/tmp/check-grants-XXXXXX", link[64], left_out[64];
+	char file[64] = "/tmp/check-grants-XXXXXX", other[64] = "/tmp/check-grants-XXXXXX";
+	char *directories[] = {included, NULL};
+	const struct server_config config = {.include = directories};
+
+	ck_assert_ptr_nonnull(mkdtemp(included));
+	snprintf(link, sizeof(link), "%s/a.conf", included);
+	snprintf(left_out, sizeof(left_out), "%s/a.conf~", included);
+	make_linked_file(file, link);
+	make_linked_file(other, left_out);
+	*strrchr(file, '/') = *strrchr(other, '/') = '\0';
+	ck_assert(may_read(&config, included));
+	ck_assert(may_read(&config, file));
+	ck_assert(!may_read(&config, other));
+	unlink(link);
+	unlink(left_out);
+	/* Files are added later. */
+	ck_assert(may_read(&config, included));
+	rmdir(included);
+	file[strlen(file)] = other[strlen(other)] = '/';
+	unlink(file);
+	unlink(other);
+	*strrchr(file, '/') = *strrchr(other, '/') = '\0';
+	rmdir(file);
+	rmdir(other);
+}
+END_TEST
+
 int
 main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "images"},
 		{.test = image_brings_its_directory_unless_that_is_too_wide, .last = ROWS},
+		{.name = "configuration"},
+		{.test = links_to_included_files_bring_the_directories_of_these},
 		{0},
 	};
 
