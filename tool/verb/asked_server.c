@@ -18,13 +18,12 @@ is_socket(const char *path)
 	return stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-char *
-asked_server_socket(const char *text, const char **export)
+/* The path of the socket that the text begins with, *export: what follows; NULL: there is none. */
+static char *
+find_socket(const char *text, const char **export)
 {
-	const char *first = strchrnul(text, ':'), *slash = strchr(text, '/');
-
-	/* The path of a socket may contain colons, too. */
-	for (const char *end = first; *text; end = strchrnul(end + 1, ':')) {
+	/* The path may contain colons, too. */
+	for (const char *end = strchrnul(text, ':'); *text; end = strchrnul(end + 1, ':')) {
 		g_autofree char *path = g_strndup(text, (gsize)(end - text));
 
 		*export = *end ? end + 1 : NULL;
@@ -33,6 +32,17 @@ asked_server_socket(const char *text, const char **export)
 		if (!*end)
 			break;
 	}
+	return NULL;
+}
+
+char *
+asked_server_socket(const char *text, const char **export)
+{
+	const char *first = strchrnul(text, ':'), *slash = strchr(text, '/');
+	char *path = find_socket(text, export);
+
+	if (path)
+		return path;
 	*export = *first ? first + 1 : NULL;
 	if (slash && slash < first)
 		return g_strndup(text, (gsize)(first - text));
@@ -70,12 +80,13 @@ asked_server_find_export(struct asked_server *server, const char *text, GError *
 bool
 asked_server_find(struct asked_server *server, const char *text, GError **error)
 {
-	g_autofree char *device = device_name(text, NULL);
+	const char *export;
+	g_autofree char *device = device_name(text, NULL), *socket = find_socket(text, &export);
 
 	*server = (struct asked_server){.socket = NULL};
-	if (!is_socket(text) && (device || g_str_has_prefix(text, "/dev/")))
+	if (!socket && (device || g_str_has_prefix(text, "/dev/")))
 		return our_device_find_served(&server->ours, text, error);
-	if (!is_socket(text) && strchr(text, '/') && !strchr(text, ':'))
+	if (!socket && strchr(text, '/') && !strchr(text, ':'))
 		return failure(error, EINVAL,
 			       "%s is neither a device, such as /dev/nbd0, nor the control socket "
 			       "of a server%s",

@@ -29,6 +29,13 @@ quietly nbdloop checkpoint create "$dir/control" one
 quietly nbdloop checkpoint --granularity=4k create "$dir/control:other disk" two
 expect_equal "the list" "disk: one 65536,other disk: one 65536,other disk: two 4096" "$(list)"
 expect_equal "the list of one export" "other disk: one 65536,other disk: two 4096" "$(list --export="other disk")"
+# A socket in /dev is no device.
+if [ -w /dev/shm ]; then
+	link=$(mktemp -u /dev/shm/XXXXXXXX.ctl)
+	ln -s "$dir/control" "$link"
+	on_exit rm -f "$link"
+	expect_equal "the checkpoints of an export" 2 "$(nbdloop checkpoint list "$link:other disk" | grep -c "other disk")"
+fi
 expect_equal "the checkpoints of an export" 2 "$(nbdloop checkpoint list "$dir/control:other disk" | grep -c "other disk")"
 nbdloop checkpoint list "$dir/control" >"$dir/table"
 grep -qE '^20[0-9-]+ [0-9:]+ +4096 +two other disk$' "$dir/table" || fail "the table is: $(cat "$dir/table")"
