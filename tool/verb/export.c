@@ -383,6 +383,9 @@ export_agree(const struct verb_call *call, GError **error)
 	if (action->run == export_reload && export)
 		return failure(error, EINVAL, "reload is for all exports: name a SOCKET, not %s",
 			       call->operands[1]);
+	if (action->run == export_add && *export == ' ')
+		return failure(error, EINVAL, "EXPORT \"%s\": a new name begins with no blank",
+			       export);
 	return action->run != export_add || !strchr(export, '=') ||
 	       failure(error, EINVAL, "EXPORT \"%s\": a name has no equals sign", export);
 }

@@ -114,6 +114,7 @@ refuses 2 'a word is missing: must be nbdloop export disconnect ' disconnect "$c
 refuses 2 'there is a word too many: must be nbdloop export resize ' resize "$control:a" b
 refuses 2 'disk.ctl: name an export, too: .*disk.ctl:EXPORT' remove "$control"
 refuses 2 'EXPORT "a=b": a name has no equals sign' add "$control:a=b" "$dir/disk.img"
+refuses 2 'EXPORT " new": a new name begins with no blank' add "$control: new" "$dir/disk.img"
 refuses 2 'a setting is missing, such as --iops-limit=500' set "$control"
 refuses 2 'limits, rules and --direct-io are for set; add takes OPTION=VALUE' add --iops-limit=5 "$control:x" "$dir/disk.img"
 refuses 2 '--direct-io=maybe: must be on or off' set --direct-io=maybe "$control:x"
