@@ -165,12 +165,18 @@ keep_named(json_t *array, const char *member, const char *name)
 	}
 }
 
+static enum export_table
+table_of(const struct export_options *options)
+{
+	return options->clients ? EXPORT_TABLE_CLIENTS : EXPORT_TABLE_EXPORTS;
+}
+
 static bool
 export_list(const struct asked_server *server, const struct export_options *options, char **words,
 	    GError **error)
 {
-	enum export_table table = options->clients ? EXPORT_TABLE_CLIENTS : EXPORT_TABLE_EXPORTS;
-	g_autoptr(GPtrArray) columns = export_columns_parse(table, options->output, error);
+	g_autoptr(GPtrArray) columns =
+		export_columns_parse(table_of(options), options->output, error);
 	json_auto_t *status = columns ? server_link_ask(server->socket, "status", error) : NULL;
 	json_t *exports = json_object_get(status, "exports"),
 	       *clients = json_object_get(status, "connections");
@@ -353,6 +359,7 @@ export_agree(const struct verb_call *call, GError **error)
 	int words = call->count - 1;
 	const char *export = NULL;
 	g_autofree char *socket = NULL;
+	g_autoptr(GPtrArray) columns = NULL;
 
 	if (!action)
 		return false;
@@ -377,6 +384,9 @@ export_agree(const struct verb_call *call, GError **error)
 	if (options->json && (options->output || options->noheadings || options->clients))
 		return failure(error, EINVAL,
 			       "--json prints all: leave out --clients, --noheadings and --output");
+	columns = export_columns_parse(table_of(options), options->output, error);
+	if (!columns)
+		return false;
 	socket = words ? asked_server_socket(call->operands[1], &export) : NULL;
 	if (action->named && !export)
 		return failure(error, EINVAL, "%s: name an export, too: %s:EXPORT", socket, socket);

@@ -121,7 +121,7 @@ refuses 2 '--direct-io=maybe: must be on or off' set --direct-io=maybe "$control
 refuses 2 '--clients, --json, --noheadings and --output are for list' remove --json "$control:x"
 refuses 2 '--json prints all: leave out' list --json --output NAME "$control"
 refuses 2 'unknown or ambiguous option --nonsense' list --nonsense "$control"
-refuses 1 'unknown column: COLOUR; nbdloop export --help lists' list --output NAME,COLOUR "$control"
+refuses 2 'unknown column: COLOUR; nbdloop export --help lists' list --output NAME,COLOUR "$control"
 expect_equal "exports in the end" ";new: 1;web: ü/x" "$(list NAME "$control" | tr ';' '\n' | sort | paste -sd';')"
 
 # ---- another user
