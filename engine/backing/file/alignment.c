@@ -57,10 +57,14 @@ static int
 try_read(int fd, unsigned int align)
 {
 	void *CLEANUP_FREE buffer = NULL;
+	ssize_t n;
 
 	if (posix_memalign(&buffer, align > PAGE ? align : PAGE, align) != 0)
 		return -ENOMEM;
-	return pread(fd, buffer, align, 0) < 0 ? -errno : 0;
+	do {
+		n = pread(fd, buffer, align, 0);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : 0;
 }
 
 /*
