@@ -45,6 +45,7 @@ struct sent {
 
 struct client {
 	unsigned int number;
+	unsigned int life; /* of the server to which it is connected */
 	char name[16];
 	struct socket *socket;
 	enum replies replies;
@@ -275,6 +276,7 @@ client_connect(struct client *client)
 {
 	static const char *const forms[] = {"simple", "structured", "extended"};
 
+	client->life = client_plan.life;
 	client->socket = network_connect(client_plan.address);
 	if (!client->socket) {
 		scheduler_sleep((int64_t)chance_between(1, 20) * MILLISECOND);
@@ -422,7 +424,9 @@ client_check_error(const struct client *client, const struct sent *sent)
 {
 	const uint32_t error = sent->error;
 
-	if (error == 0 || error == NBD_ESHUTDOWN)
+	if (error == 0)
+		return;
+	if (error == NBD_ESHUTDOWN && client_plan.ended_lives >> client->life & 1)
 		return;
 	/* The checkpoint was deleted. */
 	if (sent->type == NBD_CMD_BLOCK_STATUS && error == NBD_EINVAL)
@@ -497,6 +501,8 @@ sent_note_arrival(const struct client *client, struct sent *sent, uint64_t offse
 	    length % SECTOR_SIZE || !length ||
 	    offset + length > start + (uint64_t)sent->count * SECTOR_SIZE)
 		trace_fail("%s got bytes that it did not ask for", client->name);
+	if (sent->flags & NBD_CMD_FLAG_DF && length != (uint64_t)sent->count * SECTOR_SIZE)
+		trace_fail("%s got a fragment, in spite of DF", client->name);
 	for (uint64_t i = (offset - start) / SECTOR_SIZE; i * SECTOR_SIZE < offset - start + length;
 	     i++) {
 		if (sent->arrived[i])
@@ -514,6 +520,8 @@ client_receive_bitmap(struct client *client, const struct sent *sent, bool wide,
 	const int r = client_receive(client, bytes, size);
 	uint64_t at = (uint64_t)sent->first * SECTOR_SIZE, length;
 
+	if (sent->type != NBD_CMD_BLOCK_STATUS || size < head + extent || (size - head) % extent)
+		trace_fail("%s got a wrong bitmap", client->name);
 	for (uint64_t i = head; r == 0 && i + extent <= size; i += extent, at += length) {
 		const uint64_t flags = wide ? get64(bytes + i + 8) : get32(bytes + i + 4);
 		const uint64_t first = (at + SECTOR_SIZE - 1) / SECTOR_SIZE;
@@ -584,9 +592,14 @@ client_receive_answer(struct client *client)
 	magic = get32(header);
 	if (magic == NBD_SIMPLE_REPLY_MAGIC && client->replies != EXTENDED)
 		return client_receive_simple(client, header + 4);
-	if (magic == NBD_EXTENDED_REPLY_MAGIC && client->replies == EXTENDED)
+	if (magic == NBD_EXTENDED_REPLY_MAGIC && client->replies == EXTENDED) {
+		const struct sent *sent = client_find(client, get64(header + 8));
+
+		if (get64(header + 16) != (uint64_t)sent->first * SECTOR_SIZE)
+			trace_fail("%s got an answer with another offset", client->name);
 		return client_receive_chunk(client, get16(header + 4), get16(header + 6),
 					    get64(header + 8), get64(header + 24));
+	}
 	if (magic != NBD_STRUCTURED_REPLY_MAGIC || client->replies != STRUCTURED)
 		trace_fail("%s got an answer that begins with %08x", client->name, magic);
 	r = client_receive(client, header + 16, 4);

@@ -16,6 +16,8 @@ struct client_plan {
 	unsigned int largest; /* sectors of a request */
 	unsigned int leaves;  /* once in so many requests; 0: never */
 	bool fails_allowed;   /* the disk's mood may strike: requests may fail */
+	unsigned int life;    /* of a server: the number of this one */
+	uint32_t ended_lives; /* a bit for each that was told to end */
 };
 
 extern struct client_plan client_plan;

@@ -69,7 +69,7 @@ supervisor_choose_arguments(void)
 	if (chance_once_in(4))
 		supervisor_add_argument("--depth=2");
 	if (chance_once_in(8))
-		supervisor_add_argument("--memory=1M");
+		supervisor_add_argument("--memory=32M");
 	supervisor_add_argument("--control=" CONTROL);
 	supervisor_add_argument(local ? "--unix=/disk/socket" : "--address=127.0.0.1");
 	client_plan.address = local ? "/disk/socket" : "10809";
@@ -127,6 +127,7 @@ supervisor_start(void)
 		if (image->sectors[i].lost)
 			model_doubt(i);
 	trace("starts a server");
+	client_plan.life++;
 	server = process_start(nbdloopd_main, argument_count, argument_list);
 	scheduler_note_progress();
 }
@@ -215,6 +216,7 @@ supervisor_end(void)
 {
 	trace("ends the server");
 	supervisor_ends++;
+	client_plan.ended_lives |= UINT32_C(1) << client_plan.life;
 	signals_raise(server, SIGTERM);
 	supervisor_await_end();
 }
@@ -256,6 +258,8 @@ supervisor_choose_time(void)
 static void
 supervisor_live(void)
 {
+	const bool may_fail = dying || client_plan.fails_allowed;
+
 	supervisor_start();
 	supervisor_change_mood();
 	/* It reads its configuration again, also while it starts. */
@@ -264,6 +268,8 @@ supervisor_live(void)
 		signals_raise(server, SIGHUP);
 	}
 	if (process_is_over(server) || !supervisor_sleep(supervisor_choose_time())) {
+		if (!may_fail)
+			trace_fail("the server ended by itself");
 		trace("the server ended by itself");
 		supervisor_await_end();
 		scheduler_sleep(100 * MILLISECOND);
@@ -276,15 +282,28 @@ supervisor_live(void)
 	}
 }
 
+static bool
+supervisor_sees_answer(void *before)
+{
+	return client_answers != *(uint64_t *)before;
+}
+
 /* All that is there must be there for a client, too; and the server must be able to end. */
 static void
 supervisor_finish(void)
 {
+	uint64_t before;
+
 	supervisor_await_death();
 	disk_mood = (struct disk_mood){.direct_align = usual_mood.direct_align};
 	client_plan.leaves = 0;
+	before = client_answers;
 	supervisor_start();
 	supervisor_sleep(100 * MILLISECOND);
+	scheduler_wait("an answer of the last server", supervisor_sees_answer, &before,
+		       scheduler_now() + SECOND);
+	if (client_answers == before || process_is_over(server))
+		trace_fail("the last server serves nobody");
 	operator_stop();
 	clients_stop();
 	supervisor_end();
@@ -294,6 +313,7 @@ void
 supervisor_run(void)
 {
 	server = dying = NULL;
+	client_plan = (struct client_plan){.life = 0};
 	disk_begin();
 	supervisor_choose_arguments();
 	supervisor_choose_moods();
