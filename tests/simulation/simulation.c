@@ -15,6 +15,7 @@
 #include "tests/simulation/trace.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,29 @@ simulation_parse(struct plan *plan, int argc, char **argv)
 	}
 }
 
+static void
+simulation_report_signal(int number)
+{
+	trace_fail("the server, or the world, got signal %d", number);
+}
+
+/* A fault of the processor is found like any other, on whatever stack. */
+static void
+simulation_catch_signals(void)
+{
+	static const int numbers[] = {SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+	static char stack[65536];
+	const stack_t other = {.ss_sp = stack, .ss_size = sizeof(stack)};
+	const struct sigaction action = {
+		.sa_handler = simulation_report_signal,
+		.sa_flags = (int)(SA_ONSTACK | SA_RESETHAND),
+	};
+
+	sigaltstack(&other, NULL);
+	for (unsigned int i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		sigaction(numbers[i], &action, NULL);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -110,6 +134,7 @@ main(int argc, char **argv)
 		execv("/proc/self/exe", argv);
 	}
 	simulation_parse(&plan, argc, argv);
+	simulation_catch_signals();
 	fiber_prepare();
 	process_prepare();
 	simulation_run_all(&plan);
