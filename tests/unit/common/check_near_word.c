@@ -25,6 +25,9 @@ static const struct {
 	{"port", "port"},
 	{"por", "port"},
 	{"prt", "port"},
+	{"prot", "port"},
+	{"poqq", NULL},
+	{"kort", "port"},
 	{"rt", NULL},
 	{"p", NULL},
 	{"", NULL},
@@ -34,7 +37,7 @@ static const struct {
 
 START_TEST(mistyped_word_is_known)
 {
-	static const char *const known[] = {"list", "read-only", "port", "allow"};
+	static const char *const known[] = {"list", "read-only", "port", "sort", "allow"};
 	struct near_word near = {.word = words[_i].word};
 	char hint[NEAR_WORD_HINT];
 

@@ -110,6 +110,12 @@ START_TEST(facts_of_exports_are_cells)
 		"NAME          SIZE LIMITS                                      SNAPSHOT-OF\n"
 		"a\\x1b[2J b     512 iops-limit=500,read:100 connections-limit=3\n"
 		"then       1048576                                             a\n");
+	assert_printed(
+		EXPORT_TABLE_EXPORTS, "limits,client-limits",
+		"[{\"limits\": {\"bandwidth\": {\"both\": 0, \"read\": 0, \"write\": 3145728,"
+		" \"burst\": 2097152}}, \"client_limits\": {\"iops\": {\"both\": 7}}}]",
+		"LIMITS                            CLIENT-LIMITS\n"
+		"bandwidth-limit=write:3M,burst:2M iops-limit=7\n");
 	text = printed_table(EXPORT_TABLE_EXPORTS, "NAME", "[{\"name\": \"\"}, {\"name\": 1}]",
 			     false);
 	ck_assert_str_eq(text, "\n1\n");
@@ -124,6 +130,9 @@ START_TEST(facts_of_clients_are_cells)
 		       " \"identity\": [\"psk:bob\", \"net:::1/128\"], \"client\": \"::1\"}]",
 		       "ID EXPORT RO TLS IDENTITY            CLIENT\n"
 		       " 7         1     psk:bob,net:::1/128 ::1\n");
+	assert_printed(EXPORT_TABLE_CLIENTS, "+requests", "[{\"id\": 8, \"requests\": 4}]",
+		       "ID EXPORT RO TLS IDENTITY CLIENT REQUESTS\n"
+		       " 8                                      4\n");
 	assert_printed(EXPORT_TABLE_CLIENTS, "+requests", "[]", "");
 }
 END_TEST
