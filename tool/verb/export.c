@@ -303,10 +303,11 @@ export_reload(const struct asked_server *server, const struct export_options *op
 	json_auto_t *answer = asked_server_ask(server, "reload", error);
 	json_int_t failed = json_integer_value(json_object_get(answer, "failed"));
 	const char *text = json_string_value(json_object_get(answer, "reloaded"));
+	g_autofree char *plain = text ? output_plain(text, false) : NULL;
 
 	(void)options, (void)words;
-	if (answer && text)
-		printf("%s\n", text);
+	if (plain)
+		printf("%s\n", plain);
 	return answer && (failed == 0 || failure(error, EIO,
 						 "not all exports are as the configuration has "
 						 "them: the log of the server says why"));

@@ -166,3 +166,14 @@ for i in 1 2 3 4; do
 	nbdloop export reload "$control" >"$dir/reload$i" 2>&1 &
 done
 stop_server
+
+# ---- a server of somebody else's changes nothing on the terminal
+spawn other "$python" -c 'import socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen()
+client = server.accept()[0]
+client.recv(1000)
+client.sendall(b"{\"reloaded\": \"no\\u001bc\"}\n")' "$dir/other.ctl"
+wait_until "the other server listens" listens "$dir/other.ctl"
+expect_equal "what another server says" 'no\x1bc' "$(nbdloop export reload "$dir/other.ctl")"
