@@ -4,6 +4,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/regular_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -67,15 +68,12 @@ config_take_line(struct config_file *file, const char *path, char *text, unsigne
 }
 
 static int
-config_read_text(const char *path, char **text, size_t *length)
+config_read_text(int fd, char **text, size_t *length)
 {
-	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
 	char *CLEANUP_FREE buffer = NULL;
 	size_t used = 0, size = 4096;
 	ssize_t n;
 
-	if (fd < 0)
-		return -errno;
 	do {
 		char *larger = realloc(buffer, size *= 2);
 
@@ -140,15 +138,17 @@ config_take_text(struct config_file *file, const char *path, char *text, char **
 	return r;
 }
 
-int
-config_file_read(struct config_file *file, const char *path, char **error)
+/* `fd`: of the file, or -errno of its opening. */
+static int
+config_take_file(struct config_file *file, const char *path, int fd, char **error)
 {
 	char *CLEANUP_FREE text = NULL;
 	size_t size = 0;
-	int r = config_read_text(path, &text, &size);
+	int r = fd < 0 ? fd : config_read_text(fd, &text, &size);
 
 	if (r < 0)
-		return error_set(error, r, "configuration file %s: %s", path, strerror(-r));
+		return error_set(error, r, "configuration file %s: %s", path,
+				 regular_file_strerror(-r));
 	if (strlen(text) < size)
 		return error_set(error, -EINVAL, "configuration file %s: not a text file", path);
 	r = config_keep_text(file, strdup(path));
@@ -157,6 +157,14 @@ config_file_read(struct config_file *file, const char *path, char **error)
 	return r < 0 ? r
 		     : config_take_text(file, file->texts[file->text_count - 2],
 					file->texts[file->text_count - 1], error);
+}
+
+int
+config_file_read(struct config_file *file, const char *path, char **error)
+{
+	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return config_take_file(file, path, fd < 0 ? -errno : fd, error);
 }
 
 void
@@ -213,13 +221,16 @@ config_include_file(struct config_file *file, const char *directory, const char 
 {
 	const size_t first = file->count;
 	char *CLEANUP_FREE path = NULL;
+	int CLEANUP_CLOSE fd = -1;
 	int r;
 
 	if (asprintf(&path, "%s/%s", directory, name) < 0) {
 		path = NULL;
 		return -ENOMEM;
 	}
-	r = config_file_read(file, path, error);
+	/* A FIFO in the directory must not keep a running server from reading the others. */
+	fd = regular_file_open(path, O_RDONLY);
+	r = config_take_file(file, path, fd, error);
 	for (size_t i = first; r == 0 && i < file->count; i++) {
 		const struct config_line *line = &file->lines[i];
 

@@ -515,6 +515,19 @@ START_TEST(errors_in_included_files_name_the_file)
 }
 END_TEST
 
+START_TEST(included_file_must_be_regular)
+{
+	/* Opened as a file, it would wait for a writer. */
+	ck_assert_int_eq(mkfifo("check_command_line.d/a.conf", 0600), 0);
+	assert_refused("d/a.conf: Not a regular file", "-c", config_path);
+	end_include();
+	begin_include();
+	ck_assert_int_eq(mkdir("check_command_line.d/a.conf", 0700), 0);
+	assert_refused("d/a.conf: Is a directory", "-c", config_path);
+	ck_assert_int_eq(rmdir("check_command_line.d/a.conf"), 0);
+}
+END_TEST
+
 START_TEST(included_directory_must_exist)
 {
 	assert_configured("-c", config_path);
@@ -593,6 +606,7 @@ main(void)
 		{.test = included_files_add_exports_in_the_order_of_their_names},
 		{.test = errors_in_included_files_name_the_file,
 		 .last = sizeof(bad_includes) / sizeof(bad_includes[0])},
+		{.test = included_file_must_be_regular},
 		{.test = included_directory_must_exist},
 		{0},
 	};
