@@ -78,7 +78,7 @@ struct launcher {
 	pid_t command; /* 0: it does not run */
 	int status;    /* of the process */
 	bool failed;   /* the server has, after it was ready */
-	int signal;    /* that came before the server was ready; 0: none */
+	int signal;    /* that came before the server was left, or had a command; 0: none */
 };
 
 /* Clients of no other user get into the directory. */
@@ -350,7 +350,7 @@ launcher_take_signals(struct launcher *launcher)
 		if (number == SIGCHLD) {
 			launcher_reap(launcher);
 		} else if (!launcher->command) {
-			if (!launcher->ready)
+			if (!launcher->ready || launcher->line->fork)
 				launcher->signal = number;
 			launcher_end_server(launcher);
 		} else if (info.ssi_code != SI_KERNEL) {

@@ -64,3 +64,24 @@ refuse_nbdloopd 2 --fork --port=none "$image"
 expect_log "error: --port=none: must be"
 refuse_nbdloopd 2 --fork=perhaps "$image"
 expect_log "error: --fork=perhaps: must be one of off, on"
+
+# A signal that comes together with the server's readiness ends both. The launcher stands still from
+# its fork() on; where it was faster, once more.
+for ((try = 0; ; try++)); do
+	[ "$try" -lt 20 ] || skip "the launcher cannot be stopped in time"
+	spawn launcher nbdloopd --fork -U "$sock" -P "$dir/fourth.pid" "$image"
+	until [ -n "$(ps -o pid= --ppid "$pid")" ] || process_gone "$pid"; do :; done
+	kill -STOP "$pid" 2>/dev/null || true
+	wait_until "the pid file" test -s "$dir/fourth.pid"
+	case $(ps -o stat= -p "$pid") in
+	T*) break ;;
+	esac
+	end_process launcher
+	adopt fourth
+	end_adopted fourth
+done
+server=$(cat "$dir/fourth.pid")
+kill -TERM "$pid"
+end_process launcher CONT
+expect_equal "status after the signal" 143 "$end_status"
+process_gone "$server" || fail "the server is left"
