@@ -203,8 +203,11 @@ export_list(const struct asked_server *server, const struct export_options *opti
 static void
 append_part(GString *line, const char *part)
 {
-	for (; *part; part++)
-		g_string_append(line, *part == ',' ? ",," : (char[]){*part, '\0'});
+	for (; *part; part++) {
+		if (*part == ',')
+			g_string_append_c(line, ',');
+		g_string_append_c(line, *part);
+	}
 }
 
 static bool
