@@ -4,6 +4,8 @@
 #include "tool/failure.h"
 #include "tool/system_file.h"
 
+#include "engine/counters.h"
+
 #include <errno.h>
 
 /* The unit of the file "stat", whatever the device's block size. */
@@ -105,6 +107,28 @@ sample_add_server(struct sample *sample, json_t *status, json_t *image)
 			sample->latency[op][i] =
 				(uint64_t)json_integer_value(json_array_get(buckets, i));
 	}
+}
+
+static uint64_t
+export_count(json_t *export, enum counter counter)
+{
+	json_int_t count = json_integer_value(
+		json_object_get(json_object_get(export, "counters"), counter_rows[counter].name));
+
+	return count > 0 ? (uint64_t)count : 0;
+}
+
+void
+sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *export)
+{
+	*sample = (struct sample){.time = time};
+	sample_add_server(sample, status, export);
+	sample->count[FIGURES_READ] = export_count(export, COUNTER_READS);
+	sample->count[FIGURES_WRITE] = export_count(export, COUNTER_WRITES);
+	sample->count[FIGURES_FLUSH] = export_count(export, COUNTER_FLUSHES);
+	sample->count[FIGURES_DISCARD] = export_count(export, COUNTER_DISCARDS);
+	sample->sectors[FIGURES_READ] = export_count(export, COUNTER_READ_BYTES) / SECTOR;
+	sample->sectors[FIGURES_WRITE] = export_count(export, COUNTER_WRITE_BYTES) / SECTOR;
 }
 
 /* ---- what happened between */

@@ -51,6 +51,11 @@ sample_read(struct sample *sample, const struct device *device, GError **error);
 void
 sample_add_server(struct sample *sample, json_t *status, json_t *image);
 
+/* A sample of an export at `time`, when its server answered `status`: the server's counters, in
+ * place of the kernel's. */
+void
+sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *export);
+
 /* Of one operation in an interval.  Unknown figures are 0. */
 struct op_figures {
 	double iops;

@@ -76,20 +76,6 @@ earlier_exports(const struct watched *source)
 	return earlier;
 }
 
-/* The server's counters as a sample, in which the kernel has no part. */
-static void
-sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *export)
-{
-	*sample = (struct sample){.time = time};
-	sample_add_server(sample, status, export);
-	sample->count[FIGURES_READ] = export_counter(export, COUNTER_READS);
-	sample->count[FIGURES_WRITE] = export_counter(export, COUNTER_WRITES);
-	sample->count[FIGURES_FLUSH] = export_counter(export, COUNTER_FLUSHES);
-	sample->count[FIGURES_DISCARD] = export_counter(export, COUNTER_DISCARDS);
-	sample->sectors[FIGURES_READ] = export_counter(export, COUNTER_READ_BYTES) / 512;
-	sample->sectors[FIGURES_WRITE] = export_counter(export, COUNTER_WRITE_BYTES) / 512;
-}
-
 /* The counters of a server that was restarted meanwhile began at 0.  `earlier`: the export in the
  * answer before, or NULL. */
 static void
