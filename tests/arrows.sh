@@ -69,7 +69,7 @@ BEGIN {
 	allowed["tool/guard"] = "tool/source tool/device tool/link tool/failure.h tool/nap.h tool/system_file.h nbd/protocol.h common"
 	allowed["tool/attach"] = "server/limit tool/guard tool/source tool/device tool/link tool/failure.h engine engine/backing/image_kinds.h common"
 	allowed["tool/table"] = "tool/attach tool/device tool/link tool/failure.h tool/system_file.h engine/backing/image_kinds.h common"
-	allowed["tool/show"] = "tool/guard tool/device tool/link tool/failure.h tool/system_file.h common"
+	allowed["tool/show"] = "tool/guard tool/device tool/link tool/failure.h tool/system_file.h engine common"
 	allowed["tool/top"] = "tool/show tool/device tool/link tool/failure.h tool/system_file.h engine common"
 	allowed["tool/backup"] = "tool/show tool/device tool/link tool/failure.h nbd/wire.h common"
 	allowed["tool/verb"] = "tool/top tool/backup tool/keys tool/show tool/table tool/attach tool/guard tool/source tool/device tool/link tool/failure.h tool/nap.h tool/system_file.h common"
