@@ -14,14 +14,14 @@ import rounds as rounds_module
 import table
 
 SERIES = "6.12"
-LIMIT_SECONDS = 1800
+LIMIT_SECONDS = 3600
 
 
 class VmError(Exception):
     pass
 
 
-def claim_run(claim, server, logs):
+def claim_run(claim, server, logs, series=SERIES):
     """A claim's output; VmError has the reason why the claim failed or could not run."""
     place = next(
         (p for p in machine.build_places() if os.path.exists(os.path.join(p, "tests/vm/Makefile"))), machine.TOP
@@ -29,7 +29,7 @@ def claim_run(claim, server, logs):
     environment = os.environ | {"VM_LOGS": logs, "top_builddir": os.path.abspath(place)}
     try:
         done = subprocess.run(
-            [os.path.join(machine.TOP, "tests/vm/run"), SERIES, claim, server],
+            [os.path.join(machine.TOP, "tests/vm/run"), series, claim, server],
             stdin=subprocess.DEVNULL,
             env=environment,
             capture_output=True,
@@ -41,10 +41,10 @@ def claim_run(claim, server, logs):
     except (OSError, subprocess.TimeoutExpired) as e:
         raise VmError(str(e)) from None
     suffix = "" if server == "nbdkit" else f"-{server}"
-    said = machine.read(os.path.join(logs, f"{claim}-{SERIES}{suffix}.out")) or ""
+    said = machine.read(os.path.join(logs, f"{claim}-{series}{suffix}.out")) or ""
     if done.returncode != 0:
         raise VmError(
-            f"tests/vm/run {SERIES} {claim} {server} ended with status {done.returncode}: "
+            f"tests/vm/run {series} {claim} {server} ended with status {done.returncode}: "
             + " ".join((done.stderr.strip() or said)[-400:].split())
         )
     return said
