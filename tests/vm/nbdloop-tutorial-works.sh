@@ -32,7 +32,7 @@ done
 
 # The answers that use a device follow each other, too.
 mkdir "$dir/answers"
-"$python" "$lib/examples.py" "$lib/../../man/nbdloop-tutorial.pod" "$dir/answers" "HOW DO I USE A DEVICE"
+"$python" "$lib/examples.py" "$lib/../../man/nbdloop-tutorial.pod" "$dir/answers" "HOW DO I ... WITH A DEVICE"
 cat "$dir"/answers/[0-9][0-9] >"$dir/all"
 (cd "$dir/here" && timeout 200 "$BASH" -eux "$dir/all") >"$dir/example.log" 2>&1 </dev/null || fail "an answer fails"
 grep -q "is now $(((128 << 20) / 4096)) (4k) blocks long\|is now $(((128 << 20) / 1024)) (1k) blocks long" "$dir/example.log" ||

@@ -10,7 +10,7 @@ unshare --net --pid --fork --mount-proc true 2>"$dir/unshare.log" || skip "unsha
 export PATH=$top_builddir/server:$top_builddir/tool:$PATH
 
 mkdir "$dir/answers" "$dir/here"
-"$python" "$lib/examples.py" "$lib/../../man/nbdloop-tutorial.pod" "$dir/answers" "HOW DO I SERVE"
+"$python" "$lib/examples.py" "$lib/../../man/nbdloop-tutorial.pod" "$dir/answers" "HOW DO I ... WITH A SERVER"
 for image in disk db golden; do
 	truncate -s 64M "$dir/here/$image.img"
 done
