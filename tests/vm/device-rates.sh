@@ -45,7 +45,10 @@ begin() # KIND
 	loop-buffered) attach_loop "$image" && device=$loop_device ;;
 	nbdkit) spawn peer nbdkit -f -U "$dir/peer.sock" -t 64 file "$image" cache=none ;;
 	nbdkit-cached) spawn peer nbdkit -f -U "$dir/peer.sock" -t 64 file "$image" ;;
-	qemu-nbd) spawn peer qemu-nbd --persistent --shared=0 --socket="$dir/peer.sock" --format=raw --cache=none --aio=io_uring "$image" ;;
+	qemu-nbd)
+		spawn peer qemu-nbd --persistent --shared=0 --socket="$dir/peer.sock" --format=raw --cache=none \
+			--aio=io_uring "$image"
+		;;
 	*) fail "NBDLOOP_DEVICES: $1 is no kind of device" ;;
 	esac
 	case $1 in

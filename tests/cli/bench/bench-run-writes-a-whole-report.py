@@ -28,7 +28,7 @@ def report_is_whole():
         assert fact in text, f"the report does not state '{fact}'"
     heads = [line[3:].split(":")[0] for line in lines if line.startswith("## ")]
     assert heads == ["Won and lost", "S1", "S1", "S2", "S2", "S3", "S3", "S3", "S4", "Many", "Cache",
-                     "Peers", "What could not be measured", "Every single run"], heads
+                     "Peers", "Device", "What could not be measured", "Every single run"], heads
     for at, line in enumerate(lines):
         if line.startswith("|") and lines[at - 1].startswith("|"):
             assert line.count("|") == lines[at - 1].count("|"), "a table's row has too many or too few cells: " + line
