@@ -20,7 +20,7 @@ import nbd
 from client import connect
 from control import Control
 from process import unnamed_files
-from waiting import wait_until
+from waiting import TIMEOUT, wait_until
 
 CLIENTS = 4
 PLACES = 150  # of a client
@@ -94,7 +94,11 @@ def digest(name):
 writers = [Writer(number) for number in range(CLIENTS)]
 for writer in writers:
     writer.start()
-wait_until("all places are written", lambda: all(w.acknowledged > PLACES or w.error for w in writers))
+wait_until(
+    "all places are written",
+    lambda: all(w.acknowledged > PLACES or w.error for w in writers),
+    3 * TIMEOUT,  # a slow disk may do four operations for each
+)
 
 digests = {}
 for i in range(SNAPSHOTS):

@@ -23,9 +23,9 @@ works() # DIRECT-IO
 
 	start_server -- "$image" engine="$engine" direct-io="$1"
 	# Many parallel writes, with an occasional flush.
-	quietly qemu-img bench -f raw -w --pattern=0x77 -c 4096 -s 3584 -d 64 --flush-interval=512 "$uri"
-	quietly qemu-io -f raw -c 'read -P 0x77 0 14M' "$uri"
-	quietly cmp --ignore-initial=14M "$dir/source" "$image"
+	quietly qemu-img bench -f raw -w --pattern=0x77 -c 1024 -s 3584 -d 64 --flush-interval=128 "$uri"
+	quietly qemu-io -f raw -c 'read -P 0x77 0 3584K' "$uri"
+	quietly cmp --ignore-initial=3584K "$dir/source" "$image"
 	quietly qemu-img create -f qcow2 "$uri" 20M
 	quietly qemu-io -f qcow2 -c 'write -P 0x5a 3M 2M' "$uri"
 	quietly qemu-img check -f qcow2 "$uri"
