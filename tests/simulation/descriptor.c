@@ -400,8 +400,8 @@ signals_raise(struct process *process, int signal)
 
 /* ---- all kinds */
 
-static void
-description_put(struct description *description)
+void
+descriptor_put(struct description *description)
 {
 	if (--description->users)
 		return;
@@ -417,7 +417,7 @@ descriptor_close(struct process *process, int fd)
 	if (!description)
 		return -EBADF;
 	process->files[fd] = NULL;
-	description_put(description);
+	descriptor_put(description);
 	return 0;
 }
 

@@ -28,7 +28,7 @@ struct description_kind {
 
 struct description {
 	const struct description_kind *kind;
-	unsigned int users; /* numbers */
+	unsigned int users; /* numbers, and what the kernel has in flight */
 	int flags;          /* of open() */
 };
 
@@ -45,6 +45,10 @@ descriptor_add(struct description *description, int least);
  * than that; kind NULL: any. */
 struct description *
 descriptor_find(int fd, const struct description_kind *kind);
+
+/* One user less, which was no number but something of the kernel's. */
+void
+descriptor_put(struct description *description);
 
 int
 descriptor_close(struct process *process, int fd);

@@ -39,7 +39,7 @@ disk_mood_struck(void)
 	return before;
 }
 
-static bool
+bool
 disk_strikes(unsigned int once_in)
 {
 	const bool now = chance_once_in(once_in);
@@ -134,6 +134,14 @@ static struct open_file *
 open_file_find(int fd)
 {
 	return (struct open_file *)descriptor_find(fd, &kind_file);
+}
+
+/* Returns NULL if it is none, or of another kind. */
+static struct open_file *
+open_file_of(struct description *description)
+{
+	return description && description->kind == &kind_file ? (struct open_file *)description
+							      : NULL;
 }
 
 static int
@@ -392,10 +400,10 @@ file_shorten(const struct open_file *open, size_t length)
 		       : length;
 }
 
-static long
-file_read(int fd, void *bytes, size_t length, uint64_t offset)
+long
+file_read(struct description *description, void *bytes, size_t length, uint64_t offset)
 {
-	struct open_file *open = open_file_find(fd);
+	struct open_file *open = open_file_of(description);
 	long r = file_check(open, bytes, length, offset);
 	struct file *file;
 	size_t done = 0;
@@ -432,10 +440,11 @@ file_is_synchronous(const struct open_file *open, int flags)
 	return (flags & RWF_DSYNC) || (open->description.flags & O_DSYNC);
 }
 
-static long
-file_write(int fd, const void *bytes, size_t length, uint64_t offset, int flags)
+long
+file_write(struct description *description, const void *bytes, size_t length, uint64_t offset,
+	   int flags)
 {
-	struct open_file *open = open_file_find(fd);
+	struct open_file *open = open_file_of(description);
 	long r = file_check(open, bytes, length, offset);
 	size_t done = 0;
 
@@ -470,12 +479,12 @@ file_write(int fd, const void *bytes, size_t length, uint64_t offset, int flags)
 
 CALL(ssize_t, pread, int fd, void *bytes, size_t length, off_t offset)
 {
-	CALL_RETURN(file_read(fd, bytes, length, (uint64_t)offset));
+	CALL_RETURN(file_read(descriptor_find(fd, NULL), bytes, length, (uint64_t)offset));
 }
 
 CALL(ssize_t, pwrite, int fd, const void *bytes, size_t length, off_t offset)
 {
-	CALL_RETURN(file_write(fd, bytes, length, (uint64_t)offset, 0));
+	CALL_RETURN(file_write(descriptor_find(fd, NULL), bytes, length, (uint64_t)offset, 0));
 }
 
 CALL(ssize_t, preadv2, int fd, const struct iovec *iov, int count, off_t offset, int flags)
@@ -483,7 +492,8 @@ CALL(ssize_t, preadv2, int fd, const struct iovec *iov, int count, off_t offset,
 	(void)count;
 	if (flags & ~RWF_DSYNC)
 		CALL_RETURN(-EOPNOTSUPP);
-	CALL_RETURN(file_read(fd, iov->iov_base, iov->iov_len, (uint64_t)offset));
+	CALL_RETURN(file_read(descriptor_find(fd, NULL), iov->iov_base, iov->iov_len,
+			      (uint64_t)offset));
 }
 
 CALL(ssize_t, pwritev2, int fd, const struct iovec *iov, int count, off_t offset, int flags)
@@ -491,7 +501,8 @@ CALL(ssize_t, pwritev2, int fd, const struct iovec *iov, int count, off_t offset
 	(void)count;
 	if (flags & ~RWF_DSYNC)
 		CALL_RETURN(-EOPNOTSUPP);
-	CALL_RETURN(file_write(fd, iov->iov_base, iov->iov_len, (uint64_t)offset, flags));
+	CALL_RETURN(file_write(descriptor_find(fd, NULL), iov->iov_base, iov->iov_len,
+			       (uint64_t)offset, flags));
 }
 
 /* ---- syncs */
@@ -506,10 +517,10 @@ file_told_loss(struct open_file *open)
 	return -open->file->last_error;
 }
 
-static long
-file_sync(int fd, const char *what)
+long
+file_sync(struct description *description, const char *what)
 {
-	struct open_file *open = open_file_find(fd);
+	struct open_file *open = open_file_of(description);
 	struct disk_sync *sync;
 	long r;
 
@@ -534,12 +545,12 @@ file_sync(int fd, const char *what)
 
 CALL(int, fdatasync, int fd)
 {
-	CALL_RETURN(file_sync(fd, "fdatasync"));
+	CALL_RETURN(file_sync(descriptor_find(fd, NULL), "fdatasync"));
 }
 
 CALL(int, fsync, int fd)
 {
-	CALL_RETURN(file_sync(fd, "fsync"));
+	CALL_RETURN(file_sync(descriptor_find(fd, NULL), "fsync"));
 }
 
 /* Only asked about places without pages, which does not wait. */
@@ -564,10 +575,10 @@ CALL(int, posix_fadvise, int fd, off_t offset, off_t length, int advice)
 
 /* ---- space */
 
-static long
-file_allocate(int fd, int mode, uint64_t offset, uint64_t length)
+long
+file_allocate(struct description *description, int mode, uint64_t offset, uint64_t length)
 {
-	struct open_file *open = open_file_find(fd);
+	struct open_file *open = open_file_of(description);
 	struct file *file;
 	long r = 0;
 
@@ -599,7 +610,8 @@ file_allocate(int fd, int mode, uint64_t offset, uint64_t length)
 
 CALL(int, fallocate, int fd, int mode, off_t offset, off_t length)
 {
-	CALL_RETURN(file_allocate(fd, mode, (uint64_t)offset, (uint64_t)length));
+	CALL_RETURN(
+		file_allocate(descriptor_find(fd, NULL), mode, (uint64_t)offset, (uint64_t)length));
 }
 
 CALL(int, ftruncate, int fd, off_t size)

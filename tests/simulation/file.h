@@ -7,7 +7,10 @@
 #define TESTS_SIMULATION_FILE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+struct description;
 
 /* How likely faults are: once in so many calls; 0: never. */
 struct disk_mood {
@@ -21,5 +24,20 @@ extern struct disk_mood disk_mood;
 /* Whether a fault has been told to the server since the last call. */
 bool
 disk_mood_struck(void);
+
+/* Returns whether a fault happens that the server is told of, once in so many times. */
+bool
+disk_strikes(unsigned int once_in);
+
+/* Calls on an open file: they take time. Each returns the result, or -errno. */
+long
+file_read(struct description *description, void *bytes, size_t length, uint64_t offset);
+long
+file_write(struct description *description, const void *bytes, size_t length, uint64_t offset,
+	   int flags);
+long
+file_sync(struct description *description, const char *what);
+long
+file_allocate(struct description *description, int mode, uint64_t offset, uint64_t length);
 
 #endif

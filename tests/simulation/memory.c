@@ -105,6 +105,16 @@ memory_resize(void *block, size_t size)
 }
 
 void
+memory_give(void *block)
+{
+	const int before = errno;
+
+	if (block)
+		memory_release(memory_of(block));
+	errno = before;
+}
+
+void
 memory_drop(struct process *process, bool well)
 {
 	struct region *region;
@@ -167,11 +177,7 @@ CALL(int, posix_memalign, void **block, size_t align, size_t size)
 
 CALL(void, free, void *block)
 {
-	const int before = errno;
-
-	if (block)
-		memory_release(memory_of(block));
-	errno = before;
+	memory_give(block);
 }
 
 CALL(char *, strdup, const char *text)

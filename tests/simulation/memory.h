@@ -15,6 +15,9 @@ struct process;
 /* For calls of the C library that return memory to be freed. */
 void *
 memory_take(size_t size);
+/* As free(). */
+void
+memory_give(void *block);
 void *
 memory_resize(void *block, size_t size);
 

@@ -2,6 +2,7 @@
 #include "tests/simulation/remains.h"
 
 #include "tests/simulation/descriptor.h"
+#include "tests/simulation/io_ring.h"
 #include "tests/simulation/memory.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/stdio.h"
@@ -14,6 +15,7 @@ remains_drop(struct process *process)
 {
 	const bool well = process->well;
 
+	io_rings_drop(process);
 	stream_files_close(process, well);
 	for (int fd = 0; fd < PROCESS_FILES; fd++) {
 		if (!process->files[fd])

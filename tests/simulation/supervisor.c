@@ -6,6 +6,7 @@
 #include "tests/simulation/descriptor.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/file.h"
+#include "tests/simulation/io_ring.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/operator.h"
@@ -54,13 +55,15 @@ static void
 supervisor_choose_arguments(void)
 {
 	static const char *const directs[] = {"--direct=on", "--direct=off", "--direct=auto"};
+	static const char *const engines[] = {"--engine=threads", "--engine=io_uring",
+					      "--engine=auto"};
 	static const char *const threads[] = {"--threads=1", "--threads=2", "--threads=3"};
 	const bool local = chance_once_in(2);
 
 	argument_count = 0;
 	supervisor_add_argument("nbdloopd");
 	supervisor_add_argument("--sandbox=off");
-	supervisor_add_argument("--engine=threads");
+	supervisor_add_argument(engines[chance_below(3)]);
 	supervisor_add_argument(threads[chance_below(3)]);
 	supervisor_add_argument(directs[chance_below(3)]);
 	supervisor_add_argument("--drain-limit=5");
@@ -90,11 +93,22 @@ supervisor_choose_moods(void)
 		.delay = (int64_t)chance_below(3) * 200 * MICROSECOND,
 		.lag = chance_once_in(3) ? 500 : 0,
 	};
+	io_ring_mood = (struct io_ring_mood){
+		.defers = !chance_once_in(3),
+		.wait_all = !chance_once_in(3),
+		.busy = chance_once_in(3),
+		.many_files = chance_once_in(2),
+		.few_places = chance_once_in(3),
+		.old_memory = chance_once_in(4),
+		.late_release = chance_once_in(3),
+		.refuse = chance_once_in(3) ? 50 : 0,
+	};
 	client_plan.fails_allowed = chance_once_in(3);
 	if (client_plan.fails_allowed) {
 		usual_mood.eio = chance_once_in(2) ? 300 : 0;
 		usual_mood.enospc = chance_once_in(2) ? 200 : 0;
 		usual_mood.writeback = chance_once_in(3) ? 30 : 0;
+		io_ring_mood.cancel = chance_once_in(3) ? 300 : 0;
 	}
 	client_plan.window = (unsigned int)chance_between(1, 8);
 	client_plan.largest = chance_once_in(3) ? 1500 : 64;

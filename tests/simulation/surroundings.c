@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the server asks about the machine that it runs on, and the clocks: a machine with two
- * processors, no environment, one user, and no io_uring.
+ * processors, no environment and one user.
  */
 #include "tests/simulation/call.h"
 #include "tests/simulation/chance.h"
@@ -168,12 +168,4 @@ void
 call_absent(const char *name)
 {
 	trace_fail("%s() is not simulated", name);
-}
-
-CALL(int, io_uring_queue_init_params, unsigned int entries, void *ring, void *parameters)
-{
-	(void)entries;
-	(void)ring;
-	(void)parameters;
-	return -ENOSYS;
 }
