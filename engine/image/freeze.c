@@ -68,7 +68,7 @@ freeze_has(const struct freeze *freeze, const struct image *image)
 }
 
 int
-freeze_begin_in_time(struct freeze *freeze, struct image *const images[], size_t count)
+freeze_begin_in_time(struct freeze *freeze, struct image *const *images, size_t count)
 {
 	struct timespec end;
 	bool in_time = true;
@@ -91,7 +91,7 @@ freeze_begin_in_time(struct freeze *freeze, struct image *const images[], size_t
 }
 
 int
-freeze_begin(struct freeze *freeze, struct image *const images[], size_t count)
+freeze_begin(struct freeze *freeze, struct image *const *images, size_t count)
 {
 	/* Those of several images that are frozen first wait for the last one. */
 	if (count > 1)

@@ -41,11 +41,11 @@ struct freeze {
  * FREEZE_LIMIT. A moment of one image waits without a limit, and always succeeds.
  */
 int
-freeze_begin(struct freeze *freeze, struct image *const images[], size_t count);
+freeze_begin(struct freeze *freeze, struct image *const *images, size_t count);
 
 /* The same, but a moment of one image, too, begins within FREEZE_LIMIT, or not at all. */
 int
-freeze_begin_in_time(struct freeze *freeze, struct image *const images[], size_t count);
+freeze_begin_in_time(struct freeze *freeze, struct image *const *images, size_t count);
 
 void
 freeze_end(struct freeze *freeze);
