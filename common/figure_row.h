@@ -16,7 +16,8 @@ struct figure_row {
 	const char *help;   /* one line, without a backslash */
 	const char *op; /* of several figures of a family: which one this is; NULL: the only one */
 	const char *name; /* in the status; NULL: the status has it in another form */
-	size_t field;     /* offsetof() in the structure that has the figures: a uint64_t */
+	size_t field;     /* offsetof() in the structure that has the figures: a uint64_t; of the
+			     unit "seconds", in microseconds */
 };
 
 #endif

@@ -30,16 +30,16 @@
 #define LARGEST_SECTOR 4096u
 
 static void
-image_warn_format(const struct image *image)
+image_note_format(struct image *image)
 {
 	char head[FORMAT_HEAD];
 	ssize_t n = image->backing.kind->peek(&image->backing, head, sizeof(head),
 					      image->config.offset);
-	const char *name = n > 0 ? format_name(head, (size_t)n) : NULL;
 
-	if (name)
+	image->format = n > 0 ? format_name(head, (size_t)n) : NULL;
+	if (image->format)
 		log_warning("%s: looks like a %s image, but is served as raw bytes",
-			    image->backing.path, name);
+			    image->backing.path, image->format);
 }
 
 /*
@@ -177,7 +177,7 @@ image_prepare(struct image *image, char **error)
 		return r;
 	image_set_size(image, window_round(&image->backing, &image->config, length,
 					   image_min_block(image)));
-	image_warn_format(image);
+	image_note_format(image);
 	/* Data that was lost when this process had the file open before stays lost. */
 	lost = atomic_load(&image->shared->sync_failure);
 	if (lost)

@@ -33,6 +33,7 @@ image_status(struct image *image, struct image_status *status)
 		.device = image->backing.device,
 		.inode = image->backing.inode,
 		.sector_size = image->sector_size,
+		.format = image->format,
 		.engine = image->backing.kind->engine ? image->backing.kind->engine
 						      : image->backend->name,
 		.poll = image->backend->polled && image_direct(image),
@@ -134,6 +135,7 @@ json_image(struct json *json, const char *file, const struct image_status *statu
 	json_put_uint(json, "offset", status->offset);
 	json_put_uint(json, "sizelimit", status->sizelimit);
 	json_put_uint(json, "sector_size", status->sector_size);
+	json_put_string(json, "looks_like", status->format);
 	json_put_bool(json, "read_only", !status->writable);
 	json_put_string(json, "read_only_reason", status->read_only_reason);
 	json_put_string(json, "engine", status->engine);

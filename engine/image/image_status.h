@@ -24,6 +24,8 @@ struct image_status {
 	dev_t device; /* the device of the file's file system, or the block device itself */
 	ino_t inode;  /* 0 for a block device */
 	unsigned int sector_size;
+	const char *format; /* what the image looked like when it was opened, such as "qcow2";
+			       NULL: raw, or unknown */
 	bool writable;
 	char read_only_reason[REASON_MAX]; /* why the file can't be written to, or "": it can, or
 					      nobody wanted that */

@@ -33,6 +33,7 @@ struct image {
 	unsigned int sector_size;
 	const char *sector_reason; /* why .sector_size is 1 although the user did not choose it;
 				      else "" */
+	const char *format; /* what the bytes look like, such as "qcow2"; NULL: raw, or unknown */
 	char engine_reason[REASON_MAX];
 	char poll_reason[REASON_MAX];
 	char dontcache_reason[REASON_MAX]; /* why .dontcache is false although there is a sweeper */

@@ -28,6 +28,7 @@ throttle_hold(struct conn *conn, uint64_t due, uint64_t now)
 	*(before ? &before->throttle.next : &worker->throttled) = conn;
 	*(conn->throttle.next ? &conn->throttle.next->throttle.previous : &worker->throttled_last) =
 		conn;
+	traffic_add(&conn->queue.traffic->held_now, 1);
 }
 
 static void
@@ -43,6 +44,7 @@ throttle_let_go(struct conn *conn)
 		throttle->next;
 	*(throttle->next ? &throttle->next->throttle.previous : &worker->throttled_last) =
 		throttle->previous;
+	traffic_add(&traffic->held_now, UINT64_MAX);
 	traffic_add(&traffic->held_ns, request_now(&worker->pool) - throttle->since);
 }
 

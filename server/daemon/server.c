@@ -49,6 +49,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* Milliseconds for the replies to requests that are refused at the end. */
@@ -217,6 +218,7 @@ server_open_sockets(struct server *server)
 	const struct server_config *config = server->config;
 	char *CLEANUP_FREE error = NULL;
 	int r = listeners_open(&server->listeners, config, server->passed, &error);
+	struct utsname name;
 
 	server->status = (struct status){
 		.config = config,
@@ -226,7 +228,10 @@ server_open_sockets(struct server *server)
 		.data = &server->side,
 		.reload = server_reload_for_client,
 		.reload_data = &server->reload,
+		.begun = clock_ns(CLOCK_BOOTTIME),
 	};
+	if (uname(&name) == 0)
+		snprintf(server->status.host, sizeof(server->status.host), "%s", name.nodename);
 	server->side.control = config->control;
 	server->side.needed = !server->listeners;
 	server->side.wake = server->wake;

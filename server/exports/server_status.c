@@ -14,6 +14,7 @@
 #include "server/worker/worker.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/unit.h"
 #include "control/answer.h"
@@ -245,6 +246,8 @@ write_status(struct json *json, const struct status *status)
 	json_put_string(json, "program", "nbdloopd");
 	json_put_string(json, "version", PACKAGE_VERSION);
 	json_put_uint(json, "pid", (uint64_t)getpid());
+	json_put_string(json, "host", status->host);
+	json_put_uint(json, "uptime", (clock_ns(CLOCK_BOOTTIME) - status->begun) / NS_PER_SECOND);
 	json_put_bool(json, "swap", config->swap == TRISTATE_ON);
 	json_put_string(json, "sandbox", sandbox_text());
 	json_put_string(json, "tls", tls_choice_name(config_tls(config)));

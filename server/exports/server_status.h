@@ -9,6 +9,8 @@
 
 #include "control/control_socket.h"
 
+#include <limits.h>
+
 struct exports;
 
 /* The parts that the answers are about. */
@@ -26,7 +28,9 @@ struct status {
 	 * exports could not follow. */
 	bool (*reload)(void *data, char **text, unsigned int *failed);
 	void *reload_data;
-	const char *http; /* where HTTP is answered; NULL: nowhere */
+	char host[HOST_NAME_MAX + 1]; /* the name of the machine */
+	uint64_t begun;               /* when the server was started: CLOCK_BOOTTIME, ns */
+	const char *http;             /* where HTTP is answered; NULL: nowhere */
 };
 
 /* The control_handler; `data` is a struct status, which it doesn't change. For a request for the

@@ -80,7 +80,11 @@ metric_sample(const struct metric_text *text, const struct figure_row *row,
 			write_value(out, labels[i].value);
 		fputc('"', out);
 	}
-	fprintf(out, "%s %" PRIu64 "\n", count > 0 ? "}" : "", value);
+	fprintf(out, "%s ", count > 0 ? "}" : "");
+	if (row->unit && strcmp(row->unit, "seconds") == 0 && strcmp(row->type, "histogram") != 0)
+		fprintf(out, "%" PRIu64 ".%06" PRIu64 "\n", value / 1000000, value % 1000000);
+	else
+		fprintf(out, "%" PRIu64 "\n", value);
 }
 
 void

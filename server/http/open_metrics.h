@@ -38,7 +38,8 @@ struct metric_label {
 void
 metric_family(const struct metric_text *text, const struct figure_row *row);
 
-/* Writes one sample, with `count` labels. */
+/* Writes one sample, with `count` labels. The value of a family in seconds, unless that is a
+ * histogram of requests, is in microseconds. */
 void
 metric_sample(const struct metric_text *text, const struct figure_row *row,
 	      const struct metric_label *labels, unsigned int count, uint64_t value);

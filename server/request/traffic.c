@@ -10,9 +10,14 @@ const struct figure_row traffic_rows[] = {
 	[TRAFFIC_UNDER_WAY] = {"nbdloop_requests_in_flight", "gauge", NULL,
 			       "Requests of clients whose reply is not sent yet.", NULL, "requests",
 			       FIELD(under_way)},
+	[TRAFFIC_HELD_NOW] = {"nbdloop_requests_held", "gauge", NULL,
+			      "Requests that a limit holds back now, one of a connection.", NULL,
+			      "limited_now", FIELD(held_now)},
 	[TRAFFIC_HELD] = {"nbdloop_held_requests", "counter", NULL,
 			  "Requests that a limit has held back.", NULL, "limited", FIELD(held)},
-	[TRAFFIC_HELD_US] = {.name = "limited_us", .field = FIELD(held_us)},
+	[TRAFFIC_HELD_US] = {"nbdloop_held_seconds", "counter", "seconds",
+			     "Time that requests have waited for a limit.", NULL, "limited_us",
+			     FIELD(held_us)},
 };
 
 const struct figure_row traffic_op_rows[] = {
@@ -79,6 +84,7 @@ traffic_sum(const struct traffic *traffic, unsigned int threads, struct traffic_
 	for (unsigned int i = 0; i < threads; i++) {
 		sum->under_way += atomic_load_explicit(&traffic[i].under_way, memory_order_relaxed);
 		sum->held += atomic_load_explicit(&traffic[i].held, memory_order_relaxed);
+		sum->held_now += atomic_load_explicit(&traffic[i].held_now, memory_order_relaxed);
 		held_ns += atomic_load_explicit(&traffic[i].held_ns, memory_order_relaxed);
 		for (unsigned int op = 0; op < TRAFFIC_OPS; op++)
 			add_op(sum, &traffic[i], op);

@@ -33,6 +33,7 @@ struct traffic {
 	_Atomic uint64_t bytes[TRAFFIC_OPS];  /* of those that succeeded, holes included */
 	_Atomic uint64_t errors[TRAFFIC_OPS]; /* requests that were answered with an error */
 	_Atomic uint64_t held;                /* requests that a limit has held back */
+	_Atomic uint64_t held_now;            /* requests that a limit holds back now */
 	_Atomic uint64_t held_ns; /* how long, together: before the time that `latency` counts */
 };
 
@@ -41,13 +42,14 @@ struct traffic_sum {
 	uint64_t latency[TRAFFIC_OPS][TRAFFIC_BUCKETS];
 	uint64_t requests[TRAFFIC_OPS]; /* all buckets together */
 	uint64_t bytes[TRAFFIC_OPS], errors[TRAFFIC_OPS];
-	uint64_t held, held_us;
+	uint64_t held, held_now, held_us;
 };
 
 /* Figures of all requests, and of those of each kind: the first of TRAFFIC_OPS numbers that follow
  * each other. Fields are offsets in struct traffic_sum. */
 enum {
 	TRAFFIC_UNDER_WAY,
+	TRAFFIC_HELD_NOW,
 	TRAFFIC_HELD,
 	TRAFFIC_HELD_US,
 	TRAFFIC_ROWS,

@@ -54,6 +54,23 @@ START_TEST(a_family_tells_its_type_and_unit)
 }
 END_TEST
 
+/* Times are counted in microseconds, and told in seconds. */
+START_TEST(a_time_is_told_in_seconds)
+{
+	static const struct figure_row waits = {.metric = "waits_seconds",
+						.type = "counter",
+						.unit = "seconds",
+						.help = "How long."};
+
+	metric_family(out, &waits);
+	metric_sample(out, &waits, NULL, 0, 12000034);
+	expect("# TYPE waits_seconds counter\n"
+	       "# UNIT waits_seconds seconds\n"
+	       "# HELP waits_seconds How long.\n"
+	       "waits_seconds_total 12.000034\n");
+}
+END_TEST
+
 START_TEST(the_older_text_names_families_as_their_samples)
 {
 	static const struct figure_row build = {
@@ -139,6 +156,7 @@ main(void)
 	const struct suite_row cases[] = {
 		{.name = "text", .begin = begin, .end = end},
 		{.test = a_family_tells_its_type_and_unit},
+		{.test = a_time_is_told_in_seconds},
 		{.test = the_older_text_names_families_as_their_samples},
 		{.test = labels_are_in_their_order},
 		{.test = a_value_ends_where_its_label_does,

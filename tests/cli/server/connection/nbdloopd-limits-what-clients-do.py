@@ -62,6 +62,7 @@ class Client:
         """Some of its requests, sent before, are held back."""
         wait_until("the server holds requests back",
                    lambda: any(connection["limited"] for connection in control.status()["connections"]))
+        wait_until("and says how many", lambda: control.export()["limited_now"] == 1)
 
 
 def holder(writes=0):
@@ -157,6 +158,7 @@ def tests_changes():
     client.wait_for(200)
     assert time.monotonic() - start < 100, "200 requests waited for the old limit"
     assert not any(connection["limited"] for connection in control.status()["connections"])
+    assert control.export()["limited_now"] == 0, control.export()
     # And a client that was not limited is, from then on, without a burst.
     control.ask("set bandwidth-limit=0 iops-limit=read:1,burst:1000")
     before = client.done

@@ -4,6 +4,7 @@
     PROGRAM HTTP-SOCKET NBD-SOCKET CONTROL HOSTILE-NAME
 """
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -91,7 +92,8 @@ status = control.status(control_socket)
 assert status["http"] == where, status["http"]
 disk, other = status["exports"]
 assert other["name"] == hostile, (other["name"], hostile)
-assert disk["limited"] > 0 and disk["limits"]["iops"]["write"] == 50, disk
+assert status["host"] == os.uname().nodename and 0 <= status["uptime"] < 600, (status["host"], status["uptime"])
+assert disk["limited"] > 0 and disk["limited_us"] > 0 and disk["limited_now"] == 0 and disk["limits"]["iops"]["write"] == 50, disk
 answered = disk["answered"]
 assert (answered["read"]["requests"], answered["read"]["bytes"], answered["read"]["errors"]) == (13, 8192 + (10 << 20), 2), answered
 assert (answered["write"]["requests"], answered["write"]["bytes"]) == (5, 5 * 4096), answered
@@ -118,6 +120,8 @@ for export in (disk, other):
         assert samples(metrics["nbdloop_export_client_" + metric], export=name) == \
             {(op,): export["client_limits"][limit][op] for op in ("both", "read", "write")}, export["client_limits"]
     assert samples(metrics["nbdloop_held_requests"], export=name) == {(): export["limited"]}, export
+    assert samples(metrics["nbdloop_held_seconds"], export=name) == {(): export["limited_us"] / 1e6}, export
+    assert samples(metrics["nbdloop_requests_held"], export=name) == {(): 0}, export
     for op, buckets in export["latency_us"].items():
         below = samples(metrics["nbdloop_request_duration_seconds"], export=name, op=op)
         assert len(below) == 32, below
