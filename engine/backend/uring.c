@@ -25,6 +25,29 @@
 #define PROBE_TRIES   50
 #define PROBE_STEP_MS 20
 
+/* Submits one operation, and waits for it. Neither a signal nor a short lack of memory says anything
+ * about the machine. Returns 0 or -errno. */
+static int
+uring_try_submission(struct io_uring *uring)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int tries = 0;
+	int r;
+
+	io_uring_prep_nop(io_uring_get_sqe(uring));
+	do {
+		r = io_uring_submit_and_wait(uring, 1);
+		if (r >= 0)
+			r = io_uring_wait_cqe(uring, &cqe);
+		if (r == -EAGAIN)
+			usleep(PROBE_STEP_MS * 1000);
+	} while (r == -EINTR || (r == -EAGAIN && ++tries < PROBE_TRIES));
+	if (r < 0)
+		return r;
+	io_uring_cqe_seen(uring, cqe);
+	return 0;
+}
+
 /* Tests the operations that we use (Linux 5.6), and one submission, since a seccomp filter may
  * allow setting a ring up but not entering it. Returns 0 or -errno. */
 static int
@@ -34,22 +57,11 @@ uring_try_ring(struct io_uring *uring)
 				     IORING_OP_FALLOCATE};
 	struct io_uring_probe *probe = io_uring_get_probe_ring(uring);
 	bool complete = probe != NULL;
-	struct io_uring_cqe *cqe;
-	int r;
 
 	for (unsigned int i = 0; complete && i < sizeof(needed) / sizeof(needed[0]); i++)
 		complete = io_uring_opcode_supported(probe, needed[i]);
 	io_uring_free_probe(probe);
-	if (!complete)
-		return -ENOSYS;
-	io_uring_prep_nop(io_uring_get_sqe(uring));
-	r = io_uring_submit_and_wait(uring, 1);
-	if (r >= 0)
-		r = io_uring_wait_cqe(uring, &cqe);
-	if (r < 0)
-		return r;
-	io_uring_cqe_seen(uring, cqe);
-	return 0;
+	return complete ? uring_try_submission(uring) : -ENOSYS;
 }
 
 static int
