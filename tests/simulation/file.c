@@ -5,6 +5,7 @@
 #include "tests/simulation/chance.h"
 #include "tests/simulation/descriptor.h"
 #include "tests/simulation/disk.h"
+#include "tests/simulation/kaio.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
@@ -340,23 +341,30 @@ CALL(int, faccessat, int directory, const char *path, int mode, int flags)
 
 /* statx() for the alignment of direct I/O, whose structure older C libraries do not know: its last
  * two numbers here. */
-CALL(long, syscall, long number, ...)
+static long
+file_tell_align(va_list arguments)
 {
 	unsigned int *facts;
-	va_list arguments;
 
-	if (number != SYS_statx)
-		CALL_RETURN(-ENOSYS);
-	va_start(arguments, number);
 	va_arg(arguments, int);
 	va_arg(arguments, const char *);
 	va_arg(arguments, int);
 	va_arg(arguments, unsigned int);
 	facts = va_arg(arguments, unsigned int *);
-	va_end(arguments);
 	facts[0] = 0x2000; /* STATX_DIOALIGN */
 	facts[38] = facts[39] = disk_mood.direct_align;
 	return 0;
+}
+
+CALL(long, syscall, long number, ...)
+{
+	va_list arguments;
+	long r;
+
+	va_start(arguments, number);
+	r = number == SYS_statx ? file_tell_align(arguments) : kaio_call(number, arguments);
+	va_end(arguments);
+	CALL_RETURN(r);
 }
 
 /* ---- transfers */

@@ -7,6 +7,7 @@
 #include "tests/simulation/disk.h"
 #include "tests/simulation/file.h"
 #include "tests/simulation/io_ring.h"
+#include "tests/simulation/kaio.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/operator.h"
@@ -39,6 +40,7 @@ static struct process *dying;  /* killed, with calls in the kernel; NULL: none *
 static char arguments[ARGUMENTS][64];
 static char *argument_list[ARGUMENTS + 1];
 static int argument_count;
+static bool engine_is_free; /* the server chooses it */
 static struct disk_mood usual_mood;
 
 /* ---- the plan of a run */
@@ -56,14 +58,16 @@ supervisor_choose_arguments(void)
 {
 	static const char *const directs[] = {"--direct=on", "--direct=off", "--direct=auto"};
 	static const char *const engines[] = {"--engine=threads", "--engine=io_uring",
-					      "--engine=auto"};
+					      "--engine=aio", "--engine=auto"};
 	static const char *const threads[] = {"--threads=1", "--threads=2", "--threads=3"};
+	const unsigned int engine = (unsigned int)chance_below(4);
 	const bool local = chance_once_in(2);
 
+	engine_is_free = engine == 3;
 	argument_count = 0;
 	supervisor_add_argument("nbdloopd");
 	supervisor_add_argument("--sandbox=off");
-	supervisor_add_argument(engines[chance_below(3)]);
+	supervisor_add_argument(engines[engine]);
 	supervisor_add_argument(threads[chance_below(3)]);
 	supervisor_add_argument(directs[chance_below(3)]);
 	supervisor_add_argument("--drain-limit=5");
@@ -101,6 +105,14 @@ supervisor_choose_moods(void)
 		.few_places = chance_once_in(3),
 		.old_memory = chance_once_in(4),
 		.late_release = chance_once_in(3),
+		.refuse = chance_once_in(3) ? 50 : 0,
+	};
+	/* Without one or both, engine=auto has to do with the rest. */
+	io_ring_mood.absent = engine_is_free && chance_once_in(2);
+	kaio_mood = (struct kaio_mood){
+		.absent = engine_is_free && chance_once_in(2),
+		.no_try = chance_once_in(4),
+		.late_no_try = chance_once_in(4),
 		.refuse = chance_once_in(3) ? 50 : 0,
 	};
 	client_plan.fails_allowed = chance_once_in(3);
