@@ -25,8 +25,8 @@
 #define PROBE_TRIES   50
 #define PROBE_STEP_MS 20
 
-/* Submits one operation, and waits for it. Neither a signal nor a short lack of memory says anything
- * about the machine. Returns 0 or -errno. */
+/* Submits one operation, and waits for it. A signal, or a short lack of memory, says nothing about
+ * the machine. Returns 0 or -errno. */
 static int
 uring_try_submission(struct io_uring *uring)
 {

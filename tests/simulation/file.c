@@ -5,7 +5,6 @@
 #include "tests/simulation/chance.h"
 #include "tests/simulation/descriptor.h"
 #include "tests/simulation/disk.h"
-#include "tests/simulation/kaio.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
@@ -21,7 +20,6 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -339,9 +337,7 @@ CALL(int, faccessat, int directory, const char *path, int mode, int flags)
 	return 0;
 }
 
-/* statx() for the alignment of direct I/O, whose structure older C libraries do not know: its last
- * two numbers here. */
-static long
+long
 file_tell_align(va_list arguments)
 {
 	unsigned int *facts;
@@ -354,17 +350,6 @@ file_tell_align(va_list arguments)
 	facts[0] = 0x2000; /* STATX_DIOALIGN */
 	facts[38] = facts[39] = disk_mood.direct_align;
 	return 0;
-}
-
-CALL(long, syscall, long number, ...)
-{
-	va_list arguments;
-	long r;
-
-	va_start(arguments, number);
-	r = number == SYS_statx ? file_tell_align(arguments) : kaio_call(number, arguments);
-	va_end(arguments);
-	CALL_RETURN(r);
 }
 
 /* ---- transfers */

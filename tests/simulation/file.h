@@ -6,6 +6,7 @@
 #ifndef TESTS_SIMULATION_FILE_H
 #define TESTS_SIMULATION_FILE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +29,11 @@ disk_mood_struck(void);
 /* Returns whether a fault happens that the server is told of, once in so many times. */
 bool
 disk_strikes(unsigned int once_in);
+
+/* statx() for the alignment of direct I/O, whose structure older C libraries do not know: its last
+ * two numbers here. */
+long
+file_tell_align(va_list arguments);
 
 /* Calls on an open file: they take time. Each returns the result, or -errno. */
 long

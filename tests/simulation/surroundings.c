@@ -6,13 +6,17 @@
 #include "tests/simulation/call.h"
 #include "tests/simulation/chance.h"
 #include "tests/simulation/disk.h"
+#include "tests/simulation/file.h"
+#include "tests/simulation/kaio.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
 
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -168,4 +172,17 @@ void
 call_absent(const char *name)
 {
 	trace_fail("%s() is not simulated", name);
+}
+
+/* ---- calls without a function */
+
+CALL(long, syscall, long number, ...)
+{
+	va_list arguments;
+	long r;
+
+	va_start(arguments, number);
+	r = number == SYS_statx ? file_tell_align(arguments) : kaio_call(number, arguments);
+	va_end(arguments);
+	CALL_RETURN(r);
 }
