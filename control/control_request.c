@@ -220,6 +220,10 @@ control_request_parse(char *line, struct control_request *request, const char **
 		request->verb = CONTROL_RELOAD;
 		r = *line ? -EINVAL : 0;
 		*error = "reload: nothing may follow it";
+	} else if (strcmp(verb, "listen") == 0) {
+		request->verb = CONTROL_LISTEN;
+		r = *line ? -EINVAL : 0;
+		*error = "listen: nothing may follow it";
 	} else if (strcmp(verb, "add") == 0) {
 		request->verb = CONTROL_ADD;
 		request->addition = line;
@@ -254,7 +258,7 @@ control_request_parse(char *line, struct control_request *request, const char **
 			"\"set direct-io=on|off [export=NAME]\", "
 			"\"set allow=RULES [allow-write=RULES] [export=NAME]\", "
 			"\"set [client-]iops-limit=LIMIT [[client-]bandwidth-limit=LIMIT] "
-			"[[client-]connections-limit=N] [export=NAME]\", \"resize [export=NAME]\", \"reload\", \"add NAME=PATH\", \"remove export=NAME\", "
+			"[[client-]connections-limit=N] [export=NAME]\", \"resize [export=NAME]\", \"reload\", \"listen\", \"add NAME=PATH\", \"remove export=NAME\", "
 			"\"disconnect RULES [export=NAME]\", "
 			"\"checkpoint create NAME [granularity=SIZE] [export=NAME]\", "
 			"\"checkpoint delete NAME [export=NAME]\" or "

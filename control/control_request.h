@@ -10,6 +10,7 @@
  *		[client-bandwidth-limit=LIMIT] [client-connections-limit=N] [export=NAME]
  *	resize [export=NAME]
  *	reload
+ *	listen
  *	add NAME=PATH[,OPTION=VALUE...]
  *	remove export=NAME
  *	disconnect RULES [export=NAME]
@@ -38,6 +39,7 @@ enum control_verb {
 	CONTROL_SET_LIMITS,
 	CONTROL_RESIZE,
 	CONTROL_RELOAD, /* reads the configuration again */
+	CONTROL_LISTEN, /* on a socket for clients on this machine */
 	CONTROL_ADD,
 	CONTROL_REMOVE,
 	CONTROL_DISCONNECT,

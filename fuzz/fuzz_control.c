@@ -44,7 +44,7 @@ control_handle(const struct control_request *request, FILE *out, void *data)
 	CHECK(request->export_name || request->verb != CONTROL_REMOVE);
 	CHECK(!request->export_name ||
 	      (request->verb != CONTROL_ADD && request->verb != CONTROL_STATUS &&
-	       request->verb != CONTROL_RELOAD));
+	       request->verb != CONTROL_RELOAD && request->verb != CONTROL_LISTEN));
 	CHECK((request->allow || request->allow_write) == (request->verb == CONTROL_SET_RULES));
 	CHECK(!request->clients == (request->verb != CONTROL_DISCONNECT));
 	CHECK(!request->snapshot == (request->verb != CONTROL_SNAPSHOT));

@@ -98,6 +98,10 @@ plugin_handle_request(const struct control_request *request, FILE *out, void *da
 		answer_error(&json, "the plugin has no limits: see nbdkit-rate-filter(1)");
 	else if (request->verb == CONTROL_RELOAD)
 		answer_error(&json, "the plugin has no configuration to read again");
+	else if (request->verb == CONTROL_LISTEN)
+		answer_error(
+			&json,
+			"the plugin cannot listen: nbdkit does, and nbdloop check takes a URI");
 	else if (request->verb == CONTROL_SNAPSHOT)
 		answer_error(&json, "the plugin makes no snapshots: nbdloopd does");
 	else if (request->verb == CONTROL_CREATE_CHECKPOINT ||

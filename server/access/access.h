@@ -42,7 +42,8 @@ void
 access_release(struct access *access);
 
 /* The rights of the client. Clients that `allow_write` names may read and write; so may those that
- * `allow` names if there is no `allow_write`, else they may only read. */
+ * `allow` names if there is no `allow_write`, else they may only read. A private client
+ * (identity.h) may always read. */
 enum access_right
 access_right(const struct access *access, const struct identity *identity);
 

@@ -35,7 +35,7 @@ side_listener_open(void *data, bool local, char **error)
 	r = listeners_add_unix(&listener, path, true, error);
 	if (r < 0)
 		return r;
-	log_info("listening on %s, for clients of snapshots", listener->text);
+	log_info("listening on %s, for users of the control socket", listener->text);
 	atomic_store(&side->listener, listener);
 	eventfd_write(side->wake, 1);
 	return 0;

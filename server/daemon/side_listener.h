@@ -2,8 +2,8 @@
 /*
  * A unix socket for the clients of snapshots, beside the control socket, of a server that listens
  * nowhere because it was started for connections that are passed to it (--fd, --fd-from), such as
- * that of a device of nbdloop; or for those who want one on this machine. It is made with the first
- * such snapshot, and doesn't keep the server from ending.
+ * that of a device of nbdloop; or for those who want one on this machine, such as nbdloop check. It
+ * is made when it is first needed, and doesn't keep the server from ending.
  */
 #ifndef SERVER_DAEMON_SIDE_LISTENER_H
 #define SERVER_DAEMON_SIDE_LISTENER_H

@@ -409,6 +409,22 @@ reload_configuration(const struct status *status, struct json *json)
 	json_object_end(json);
 }
 
+/* The answer to somebody who may use the control socket, and so this socket. */
+static void
+listen_on_this_machine(const struct status *status, struct json *json)
+{
+	char *CLEANUP_FREE error = NULL;
+	int r = status->listen ? status->listen(status->data, true, &error) : -EOPNOTSUPP;
+
+	if (r < 0) {
+		answer_error(json, error);
+		return;
+	}
+	json_object_begin(json, NULL);
+	json_put_string(json, "socket", status_socket(status));
+	json_object_end(json);
+}
+
 /* ---- moments of images: snapshots and checkpoints */
 
 struct snapshot_writer {
@@ -513,6 +529,8 @@ status_handle(const struct control_request *request, FILE *out, void *data)
 		disconnect_clients(status, request, &json);
 	else if (request->verb == CONTROL_RELOAD)
 		reload_configuration(status, &json);
+	else if (request->verb == CONTROL_LISTEN)
+		listen_on_this_machine(status, &json);
 	else if (request->verb == CONTROL_CREATE_CHECKPOINT ||
 		 request->verb == CONTROL_DELETE_CHECKPOINT)
 		status_change_checkpoint(status, request, &json);

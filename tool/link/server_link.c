@@ -139,8 +139,9 @@ quote_large_integers(const char *text)
 	return g_string_free(copy, FALSE);
 }
 
-static json_t *
-ask_server(const char *control_path, const char *request, gint64 deadline, GError **error)
+json_t *
+server_link_ask_until(const char *control_path, const char *request, gint64 deadline,
+		      GError **error)
 {
 	struct link link = {control_path, -1, deadline};
 	g_autoptr(GString) answer = g_string_new(NULL);
@@ -174,8 +175,9 @@ ask_server(const char *control_path, const char *request, gint64 deadline, GErro
 json_t *
 server_link_ask(const char *control_path, const char *request, GError **error)
 {
-	return ask_server(control_path, request,
-			  g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC, error);
+	return server_link_ask_until(control_path, request,
+				     g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC,
+				     error);
 }
 
 json_t *
@@ -211,7 +213,7 @@ server_link_pid(json_t *status)
 json_t *
 server_link_change(const char *control_path, const char *request, GError **error)
 {
-	return ask_server(control_path, request, G_MAXINT64, error);
+	return server_link_ask_until(control_path, request, G_MAXINT64, error);
 }
 
 json_t *

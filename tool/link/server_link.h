@@ -28,6 +28,11 @@ server_link_path(const char *backend);
 json_t *
 server_link_ask(const char *control_path, const char *request, GError **error);
 
+/* The same until `deadline` (g_get_monotonic_time()), without the 5 seconds. */
+json_t *
+server_link_ask_until(const char *control_path, const char *request, gint64 deadline,
+		      GError **error);
+
 /* The status of the server that a device's backend identifier names; NULL without an error: it is
  * no server of ours.  Caller frees. */
 json_t *

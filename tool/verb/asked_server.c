@@ -70,7 +70,7 @@ asked_server_check(const char *path, const char *text, GError **error)
 bool
 asked_server_find_export(struct asked_server *server, const char *text, GError **error)
 {
-	*server = (struct asked_server){.socket = NULL};
+	*server = (struct asked_server){.text = text};
 	server->socket = text ? asked_server_socket(text, &server->export)
 			      : system_file_path("%s", ASKED_SERVER_SOCKET);
 	return asked_server_check(server->socket, text, error) &&
@@ -78,13 +78,22 @@ asked_server_find_export(struct asked_server *server, const char *text, GError *
 }
 
 bool
-asked_server_find(struct asked_server *server, const char *text, GError **error)
+asked_server_is_device(const char *text)
 {
 	const char *export;
 	g_autofree char *device = device_name(text, NULL), *socket = find_socket(text, &export);
 
-	*server = (struct asked_server){.socket = NULL};
-	if (!socket && (device || g_str_has_prefix(text, "/dev/")))
+	return !socket && (device || g_str_has_prefix(text, "/dev/"));
+}
+
+bool
+asked_server_find(struct asked_server *server, const char *text, GError **error)
+{
+	const char *export;
+	g_autofree char *socket = find_socket(text, &export);
+
+	*server = (struct asked_server){.text = text};
+	if (asked_server_is_device(text))
 		return our_device_find_served(&server->ours, text, error);
 	if (!socket && strchr(text, '/') && !strchr(text, ':'))
 		return failure(error, EINVAL,

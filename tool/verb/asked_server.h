@@ -17,6 +17,7 @@ struct asked_server {
 	struct our_device ours;
 	char *socket;       /* its path; NULL: the device's server is asked */
 	const char *export; /* its name, in the user's text; NULL: none is named */
+	const char *text;   /* the user's, borrowed; NULL: there is none */
 };
 
 /* Where the packaged service has its control socket (server/systemd/nbdloopd.service.in). */
@@ -27,6 +28,11 @@ struct asked_server {
  * it contains a slash. Caller frees. */
 char *
 asked_server_socket(const char *text, const char **export);
+
+/* Returns whether the text names a device: it begins with /dev/, or is nbd0 or the like, and no
+ * socket of that name is in the working directory. Else it names an export. */
+bool
+asked_server_is_device(const char *text);
 
 /* `text`: DEVICE, SOCKET, or [SOCKET:]EXPORT, as the user wrote it. */
 bool

@@ -4,10 +4,9 @@
  */
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
-#include "tool/link/server_link.h"
 #include "tool/show/export_columns.h"
 #include "tool/show/output.h"
-#include "tool/verb/asked_server.h"
+#include "tool/verb/served_export.h"
 #include "tool/verb/verb.h"
 
 #include <errno.h>
@@ -16,16 +15,11 @@
 #include <string.h>
 
 struct export_options {
-	unsigned int clients, json, noheadings; /* off, on */
-	char *output;                           /* names of columns, or NULL */
-	/* NULL: it stays as it is. */
-	char *direct_io;
-	char *allow, *allow_write;
-	char *iops, *bandwidth, *connections;
-	char *client_iops, *client_bandwidth, *client_connections;
+	struct export_table_options table;
+	struct export_settings settings;
 };
 
-#define FIELD(name_) offsetof(struct export_options, name_)
+#define FIELD(name_) offsetof(struct export_options, table.name_)
 
 static const struct option_row export_option_rows[] = {
 	OPTION_SWITCH("clients", 'c', FIELD(clients), "list: the connected clients"),
@@ -34,170 +28,11 @@ static const struct option_row export_option_rows[] = {
 	OPTION_TEXT(
 		"output", 'O', FIELD(output), "COLUMNS",
 		"list: print these columns, separated by commas; with a leading +, add them to the default ones"),
-	OPTION_TEXT("direct-io", 0, FIELD(direct_io), "on|off",
-		    "set: switch direct I/O to the image"),
-	OPTION_TEXT("allow", 0, FIELD(allow), "RULES", "set: who can connect"),
-	OPTION_TEXT("allow-write", 0, FIELD(allow_write), "RULES", "set: who can write"),
-	OPTION_TEXT("iops-limit", 0, FIELD(iops), "LIMIT",
-		    "set: operations per second; 0 means no limit"),
-	OPTION_TEXT("bandwidth-limit", 0, FIELD(bandwidth), "LIMIT",
-		    "set: bytes per second, such as 100M"),
-	OPTION_TEXT("connections-limit", 0, FIELD(connections), "N",
-		    "set: the number of connections"),
-	OPTION_TEXT("client-iops-limit", 0, FIELD(client_iops), "LIMIT",
-		    "set: operations per second of each client"),
-	OPTION_TEXT("client-bandwidth-limit", 0, FIELD(client_bandwidth), "LIMIT",
-		    "set: bytes per second of each client"),
-	OPTION_TEXT("client-connections-limit", 0, FIELD(client_connections), "N",
-		    "set: connections of each client"),
+	EXPORT_SETTING_ROWS(struct export_options, settings, "set: "),
 	{.name = NULL},
 };
 
-/* The settings of set: those of a kind are one request. */
-static const struct setting {
-	const char *name;
-	size_t field;
-	unsigned int kind;
-} settings[] = {
-	{"direct-io", FIELD(direct_io), 0},
-	{"allow", FIELD(allow), 1},
-	{"allow-write", FIELD(allow_write), 1},
-	{"iops-limit", FIELD(iops), 2},
-	{"bandwidth-limit", FIELD(bandwidth), 2},
-	{"connections-limit", FIELD(connections), 2},
-	{"client-iops-limit", FIELD(client_iops), 2},
-	{"client-bandwidth-limit", FIELD(client_bandwidth), 2},
-	{"client-connections-limit", FIELD(client_connections), 2},
-};
-
-#define SETTING_KINDS 3
-
-static const char *
-setting_value(const struct export_options *options, const struct setting *setting)
-{
-	return *(char *const *)((const char *)options + setting->field);
-}
-
-static bool
-sets_something(const struct export_options *options)
-{
-	for (size_t i = 0; i < G_N_ELEMENTS(settings); i++) {
-		if (setting_value(options, &settings[i]))
-			return true;
-	}
-	return false;
-}
-
-static json_t *
-find_named(json_t *exports, const char *name)
-{
-	json_t *export;
-	size_t i;
-
-	json_array_foreach(exports, i, export)
-	{
-		if (g_strcmp0(json_string_value(json_object_get(export, "name")), name) == 0)
-			return export;
-	}
-	return NULL;
-}
-
-/* The server refuses a request, *why. If there is no such export, an error names the command that
- * lists the others; else it is the server's. Returns NULL. */
-static json_t *
-explain_refusal(const struct asked_server *server, GError **why, GError **error)
-{
-	json_auto_t *status = server_link_ask(server->socket, "status", NULL);
-	json_t *exports = json_object_get(status, "exports");
-
-	if (status && server->export && !find_named(exports, server->export))
-		return FAILURE_NULL(
-			error, ENOENT,
-			"%s: there is no export \"%s\"; nbdloop export list %s shows all",
-			server->socket, server->export, server->socket);
-	if (status && !server->export && !server_link_export(status))
-		return FAILURE_NULL(error, EINVAL,
-				    "%s has no export, or several: name one, as in %s:EXPORT",
-				    server->socket, server->socket);
-	failure_pass(error, why);
-	return NULL;
-}
-
-/* Sends "REQUEST export=NAME"; NULL with an error. */
-static json_t *
-export_ask(const struct asked_server *server, const char *request, GError **error)
-{
-	g_autofree char *line = server->export
-					? g_strconcat(request, " export=", server->export, NULL)
-					: g_strdup(request);
-	g_autoptr(GError) why = NULL;
-	json_t *answer;
-
-	answer = asked_server_ask(server, line, &why);
-	if (answer || !failure_is(why, EINVAL)) {
-		if (why)
-			failure_pass(error, &why);
-		return answer;
-	}
-	return explain_refusal(server, &why, error);
-}
-
-/* The same, if only success counts. */
-static bool
-export_change(const struct asked_server *server, const char *request, GError **error)
-{
-	json_auto_t *answer = export_ask(server, request, error);
-
-	return answer != NULL;
-}
-
 /* ---- the actions; words: what follows the export */
-
-/* Keeps the objects whose `member` is the name, or all. */
-static void
-keep_named(json_t *array, const char *member, const char *name)
-{
-	for (size_t i = json_array_size(array); name && i-- > 0;) {
-		json_t *object = json_array_get(array, i);
-
-		if (g_strcmp0(json_string_value(json_object_get(object, member)), name) != 0)
-			json_array_remove(array, i);
-	}
-}
-
-static enum export_table
-table_of(const struct export_options *options)
-{
-	return options->clients ? EXPORT_TABLE_CLIENTS : EXPORT_TABLE_EXPORTS;
-}
-
-static bool
-export_list(const struct asked_server *server, const struct export_options *options, char **words,
-	    GError **error)
-{
-	g_autoptr(GPtrArray) columns =
-		export_columns_parse(table_of(options), options->output, error);
-	json_auto_t *status = columns ? server_link_ask(server->socket, "status", error) : NULL;
-	json_t *exports = json_object_get(status, "exports"),
-	       *clients = json_object_get(status, "connections");
-
-	(void)words;
-	if (!status)
-		return false;
-	keep_named(exports, "name", server->export);
-	keep_named(clients, "export", server->export);
-	/* A removed export may still have clients. */
-	if (server->export && json_array_size(exports) + json_array_size(clients) == 0)
-		return failure(error, ENOENT,
-			       "%s: there is no export \"%s\"; nbdloop export list %s shows all",
-			       server->socket, server->export, server->socket);
-	if (options->json)
-		output_json(stdout, status, true);
-	else
-		export_columns_print(stdout, columns, options->clients ? clients : exports,
-				     !options->noheadings);
-	return true;
-}
 
 /* A part of what --export takes: a comma in it is doubled. */
 static void
@@ -235,49 +70,36 @@ export_add(const struct asked_server *server, const struct export_options *optio
 }
 
 static bool
-export_remove(const struct asked_server *server, const struct export_options *options, char **words,
-	      GError **error)
+export_list(const struct asked_server *server, const struct export_options *options, char **words,
+	    GError **error)
 {
-	(void)options, (void)words;
-	return export_change(server, "remove", error);
+	(void)words;
+	return served_export_list(server, &options->table, error);
 }
 
 static bool
 export_set(const struct asked_server *server, const struct export_options *options, char **words,
 	   GError **error)
 {
-	bool done = true;
-
 	(void)words;
-	for (unsigned int kind = 0; done && kind < SETTING_KINDS; kind++) {
-		g_autoptr(GString) line = g_string_new("set");
-
-		for (size_t i = 0; i < G_N_ELEMENTS(settings); i++) {
-			const char *value = setting_value(options, &settings[i]);
-			/* The parts of a value have commas between them in a request. */
-			g_autofree char *word =
-				value ? g_strdelimit(g_strdup(option_choice_name(value)), " \t\n",
-						     ',')
-				      : NULL;
-
-			if (word && settings[i].kind == kind)
-				g_string_append_printf(line, " %s=%s", settings[i].name, word);
-		}
-		done = g_str_equal(line->str, "set") || export_change(server, line->str, error);
-	}
-	return done;
+	return served_export_set(server, &options->settings, error);
 }
 
 static bool
 export_resize(const struct asked_server *server, const struct export_options *options, char **words,
 	      GError **error)
 {
-	json_auto_t *answer = export_ask(server, "resize", error);
+	(void)options, (void)words;
+	return served_export_resize(server, error);
+}
+
+static bool
+export_remove(const struct asked_server *server, const struct export_options *options, char **words,
+	      GError **error)
+{
+	json_auto_t *answer = served_export_ask(server, "remove", error);
 
 	(void)options, (void)words;
-	if (answer)
-		printf("%" JSON_INTEGER_FORMAT " bytes\n",
-		       json_integer_value(json_object_get(answer, "size")));
 	return answer != NULL;
 }
 
@@ -288,7 +110,7 @@ export_disconnect(const struct asked_server *server, const struct export_options
 	g_autofree char *rules = g_strdelimit(g_strjoinv(",", words), " \t\n", ','),
 			*request = g_strconcat("disconnect ", rules, NULL);
 	/* Without a name, it is for all exports. */
-	json_auto_t *answer = server->export ? export_ask(server, request, error)
+	json_auto_t *answer = server->export ? served_export_ask(server, request, error)
 					     : asked_server_ask(server, request, error);
 	json_int_t count = json_integer_value(json_object_get(answer, "disconnected"));
 
@@ -363,7 +185,6 @@ export_agree(const struct verb_call *call, GError **error)
 	int words = call->count - 1;
 	const char *export = NULL;
 	g_autofree char *socket = NULL;
-	g_autoptr(GPtrArray) columns = NULL;
 
 	if (!action)
 		return false;
@@ -372,24 +193,17 @@ export_agree(const struct verb_call *call, GError **error)
 			       words < action->least ? "a word is missing"
 						     : "there is a word too many",
 			       action->name, action->operands);
-	if (!lists && (options->clients || options->json || options->noheadings || options->output))
+	if (!lists && (options->table.clients || options->table.json || options->table.noheadings ||
+		       options->table.output))
 		return failure(error, EINVAL,
 			       "--clients, --json, --noheadings and --output are for list");
-	if (sets_something(options) != (action->run == export_set))
-		return failure(error, EINVAL,
-			       sets_something(options)
-				       ? "limits, rules and --direct-io are for set; add takes "
-					 "OPTION=VALUE after the image"
-				       : "a setting is missing, such as --iops-limit=500");
-	if (options->direct_io && strcmp(option_choice_name(options->direct_io), "on") != 0 &&
-	    strcmp(option_choice_name(options->direct_io), "off") != 0)
-		return failure(error, EINVAL, "--direct-io=%s: must be on or off",
-			       options->direct_io);
-	if (options->json && (options->output || options->noheadings || options->clients))
-		return failure(error, EINVAL,
-			       "--json prints all: leave out --clients, --noheadings and --output");
-	columns = export_columns_parse(table_of(options), options->output, error);
-	if (!columns)
+	if (action->run != export_set && export_settings_given(&options->settings))
+		return failure(
+			error, EINVAL,
+			"limits, rules and --direct-io are for set; add takes OPTION=VALUE after "
+			"the image");
+	if ((action->run == export_set && !export_settings_check(&options->settings, error)) ||
+	    !export_table_check(&options->table, error))
 		return false;
 	socket = words ? asked_server_socket(call->operands[1], &export) : NULL;
 	if (action->named && !export)

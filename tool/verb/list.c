@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop list: the attached devices, and their images.
+ * nbdloop list: the attached devices, and their images; or the exports of a running nbdloopd.
  */
 #include "tool/failure.h"
 #include "tool/show/columns.h"
+#include "tool/verb/served_export.h"
 #include "tool/verb/verb.h"
 
 #include "common/log.h"
@@ -76,6 +77,62 @@ add_device(GPtrArray *listings, const struct selection *selection, struct device
 		listing_free(listing);
 }
 
+/* ---- exports */
+
+/* An operand that names exports; NULL: there is none. */
+static const char *
+find_export(const struct verb_call *call)
+{
+	for (int i = 0; i < call->count; i++) {
+		if (!asked_server_is_device(call->operands[i]))
+			return call->operands[i];
+	}
+	return NULL;
+}
+
+static struct export_table_options
+export_table_of(const struct list_options *options)
+{
+	return (struct export_table_options){.json = options->json,
+					     .noheadings = options->noheadings,
+					     .output = options->output};
+}
+
+static bool
+list_check(const struct verb_call *call, GError **error)
+{
+	const struct list_options *options = call->options;
+	const struct export_table_options table = export_table_of(options);
+	const char *export = find_export(call);
+
+	if (!export)
+		return true;
+	if (call->count > 1)
+		return failure(error, EINVAL,
+			       "\"%s\" is no device: list takes devices, or one SOCKET or "
+			       "[SOCKET:]EXPORT",
+			       export);
+	if (options->associated || options->offset || options->raw || options->output_all)
+		return failure(
+			error, EINVAL,
+			"--associated, --offset, --output-all and --raw are for devices, and "
+			"\"%s\" is none",
+			export);
+	return export_table_check(&table, error);
+}
+
+static bool
+list_exports(const char *text, const struct list_options *options, GError **error)
+{
+	const struct export_table_options table = export_table_of(options);
+	struct asked_server server;
+	bool done = asked_server_find(&server, text, error) &&
+		    served_export_list(&server, &table, error);
+
+	asked_server_fini(&server);
+	return done;
+}
+
 /* ---- the list */
 
 static bool
@@ -84,13 +141,16 @@ run_list(const struct verb_call *call, GError **error)
 	const struct list_options *options = call->options;
 	g_autoptr(GPtrArray) listings =
 		g_ptr_array_new_with_free_func((GDestroyNotify)listing_free);
-	g_autoptr(GPtrArray) columns = options->output       ? columns_parse(options->output, error)
+	g_autoptr(GPtrArray) columns = find_export(call)     ? NULL
+				       : options->output     ? columns_parse(options->output, error)
 				       : options->output_all ? columns_all()
 							     : columns_default();
 	g_autoptr(GPtrArray) devices = NULL;
 	struct selection selection;
 	bool good = true;
 
+	if (find_export(call))
+		return list_exports(find_export(call), options, error);
 	if (!columns || !selection_init(&selection, options, error))
 		return false;
 	if (call->count == 0) {
@@ -121,12 +181,13 @@ run_list(const struct verb_call *call, GError **error)
 
 const struct verb verb_list = {
 	.name = "list",
-	.help = "list attached devices",
-	.synopsis = "[OPTION]... [DEVICE]...",
-	.summary = "Lists all attached devices, or the named ones.",
+	.help = "list attached devices, or exports",
+	.synopsis = "[OPTION]... [DEVICE...|SOCKET|[SOCKET:]EXPORT]",
+	.summary = "Lists all attached devices, or the named ones, or exports of an nbdloopd.",
 	.rows = list_option_rows,
 	.show_more = columns_print_help,
 	.most = -1,
 	.options_size = sizeof(struct list_options),
+	.check = list_check,
 	.run = run_list,
 };

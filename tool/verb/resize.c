@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop resize: gives a device, which may be in use, the current size of its image.
+ * nbdloop resize: gives a device, or an export of a running nbdloopd, which may be in use, the
+ * current size of its image.
  */
 #include "tool/device/nbd_driver.h"
 #include "tool/failure.h"
 #include "tool/guard/guard_record.h"
 #include "tool/source/source_connection.h"
-#include "tool/verb/our_device.h"
+#include "tool/verb/served_export.h"
 #include "tool/verb/verb.h"
 
 #include <errno.h>
@@ -114,21 +115,29 @@ resize_kernel_device(const struct our_device *ours, GError **error)
 	return now != NULL;
 }
 
+/* Devices at a URI have no server of ours to ask, and are resized, too. */
 static bool
 run_resize(const struct verb_call *call, GError **error)
 {
-	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+	struct asked_server server = {.text = call->operands[0]};
+	bool done;
 
-	return our_device_find(&ours, call->operands[0], error) &&
-	       resize_kernel_device(&ours, error);
+	if (asked_server_is_device(call->operands[0]))
+		done = our_device_find(&server.ours, call->operands[0], error) &&
+		       resize_kernel_device(&server.ours, error);
+	else
+		done = asked_server_find(&server, call->operands[0], error) &&
+		       served_export_resize(&server, error);
+	asked_server_fini(&server);
+	return done;
 }
 
 const struct verb verb_resize = {
 	.name = "resize",
-	.help = "change the size of a device to that of its image",
-	.synopsis = "DEVICE",
+	.help = "change the size of a device or an export to that of its image",
+	.synopsis = "DEVICE|SOCKET|[SOCKET:]EXPORT",
 	.summary =
-		"Changes the size of a device, mounted or not, to the current size of its image or export.",
+		"Changes the size of a device, mounted or not, or of an export of nbdloopd, to the current size of its image.",
 	.least = 1,
 	.most = 1,
 	.run = run_resize,

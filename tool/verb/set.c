@@ -1,38 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop set: changes settings of an attached device's server.
+ * nbdloop set: changes settings of a device, or of an export of a running nbdloopd.
  */
 #include "tool/failure.h"
-#include "tool/verb/our_device.h"
+#include "tool/verb/served_export.h"
 #include "tool/verb/verb.h"
 
 #include "common/log.h"
-#include "common/option_row.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SYNOPSIS "[--direct-io=on|off] [--iops-limit=LIMIT] [--bandwidth-limit=LIMIT] DEVICE"
-
 struct set_options {
-	char *direct_io; /* NULL: it stays as it is; so do the others */
-	char *iops_limit, *bandwidth_limit;
+	struct export_settings settings;
 };
 
 static const struct option_row set_option_rows[] = {
-	{
-		.name = "direct-io",
-		.type = OPTION_STRING,
-		.field = offsetof(struct set_options, direct_io),
-		.alone = "on",
-		.arg = "on|off",
-		.help = "switch direct I/O to the image on or off",
-	},
-	OPTION_TEXT("iops-limit", 0, offsetof(struct set_options, iops_limit), "LIMIT",
-		    "limit the device's operations per second; 0 means no limit"),
-	OPTION_TEXT("bandwidth-limit", 0, offsetof(struct set_options, bandwidth_limit), "LIMIT",
-		    "limit the device's bytes per second, such as 100M; 0 means no limit"),
+	EXPORT_SETTING_ROWS(struct set_options, settings, ""),
 	{.name = NULL},
 };
 
@@ -106,11 +91,10 @@ set_direct_io(const struct our_device *ours, const char *wanted, GError **error)
 	       failure(error, EIO, "/dev/%s: direct I/O stays %s", ours->device->name, state);
 }
 
-/* The request is a line of words: the parts have commas between them. */
 static bool
 set_limit(const struct our_device *ours, const char *name, const char *wanted, GError **error)
 {
-	g_autofree char *value = g_strdelimit(g_strdup(wanted), " \t\n", ',');
+	g_autofree char *value = export_setting_word(wanted);
 	const struct setting setting = {name, value, "limits"};
 	json_auto_t *now = NULL;
 
@@ -120,38 +104,60 @@ set_limit(const struct our_device *ours, const char *name, const char *wanted, G
 	return true;
 }
 
+/* A device's guard is to know its settings. */
+static bool
+set_device(const struct our_device *ours, const struct export_settings *settings, GError **error)
+{
+	const char *direct_io =
+			   settings->direct_io ? option_choice_name(settings->direct_io) : NULL,
+		   *other = export_settings_not_of_devices(settings);
+
+	if (other)
+		return failure(error, EINVAL, "--%s is for exports, and /dev/%s is a device", other,
+			       ours->device->name);
+	if (direct_io && !set_direct_io(ours, direct_io, error))
+		return false;
+	if (settings->iops && !set_limit(ours, "iops-limit", settings->iops, error))
+		return false;
+	return !settings->bandwidth ||
+	       set_limit(ours, "bandwidth-limit", settings->bandwidth, error);
+}
+
 /* ---- the verb */
+
+static bool
+set_check(const struct verb_call *call, GError **error)
+{
+	const struct set_options *options = call->options;
+
+	return export_settings_check(&options->settings, error);
+}
 
 static bool
 run_set(const struct verb_call *call, GError **error)
 {
 	const struct set_options *options = call->options;
-	const char *direct_io = options->direct_io ? option_choice_name(options->direct_io) : NULL;
-	struct our_device OUR_DEVICE_CLEANUP ours = {.device = NULL};
+	struct asked_server server;
+	bool done = asked_server_find(&server, call->operands[0], error);
 
-	if (!direct_io && !options->iops_limit && !options->bandwidth_limit)
-		return failure(error, EINVAL, "a setting is missing: nbdloop set %s", SYNOPSIS);
-	if (direct_io && strcmp(direct_io, "on") != 0 && strcmp(direct_io, "off") != 0)
-		return failure(error, EINVAL, "--direct-io=%s: must be on or off", direct_io);
-	if (!our_device_find_served(&ours, call->operands[0], error))
-		return false;
-	if (direct_io && !set_direct_io(&ours, direct_io, error))
-		return false;
-	if (options->iops_limit && !set_limit(&ours, "iops-limit", options->iops_limit, error))
-		return false;
-	return !options->bandwidth_limit ||
-	       set_limit(&ours, "bandwidth-limit", options->bandwidth_limit, error);
+	if (done && server.socket)
+		done = served_export_set(&server, &options->settings, error);
+	else if (done)
+		done = set_device(&server.ours, &options->settings, error);
+	asked_server_fini(&server);
+	return done;
 }
 
 const struct verb verb_set = {
 	.name = "set",
-	.help = "switch direct I/O on or off, or set limits",
-	.synopsis = SYNOPSIS,
+	.help = "change limits, rules and direct I/O of a device or an export",
+	.synopsis = "[OPTION]... DEVICE|SOCKET|[SOCKET:]EXPORT",
 	.summary =
-		"Changes settings of an attached device while it is in use, and prints the resulting values.",
+		"Changes settings of a device, or of an export of nbdloopd, while it is in use, and prints them.",
 	.rows = set_option_rows,
 	.least = 1,
 	.most = 1,
 	.options_size = sizeof(struct set_options),
+	.check = set_check,
 	.run = run_set,
 };

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * nbdloop status: measures and shows the activity of a device.
+ * nbdloop status: measures and shows the activity of a device, or of an export of a running
+ * nbdloopd.
  */
 #include "tool/show/columns.h"
+#include "tool/show/export_columns.h"
 #include "tool/show/figures.h"
 #include "tool/show/output.h"
+#include "tool/verb/served_export.h"
 #include "tool/verb/verb.h"
 
 #include "common/log.h"
@@ -43,11 +46,26 @@ static const struct option_row status_option_rows[] = {
 	{.name = NULL},
 };
 
-/* A device at one moment. */
+/* A device or an export at one moment. */
 struct view {
-	struct listing *listing;
+	struct listing *listing; /* of a device; NULL: it is an export */
+	json_t *status;          /* of an export: its server's, with this export alone; or NULL */
+	const char *text;        /* the name, as the user wrote it */
 	struct sample sample;
 };
+
+static void
+status_view_fini(struct view *view)
+{
+	listing_free(view->listing);
+	json_decref(view->status);
+}
+
+static json_t *
+view_export(const struct view *view)
+{
+	return json_array_get(json_object_get(view->status, "exports"), 0);
+}
 
 /* ---- text for people */
 
@@ -79,36 +97,42 @@ page_cache(json_t *image)
 }
 
 static void
-status_print_server(const struct listing *listing)
+status_print_silent_server(const struct listing *listing)
 {
-	json_t *image = listing->image;
-	g_autofree char *engine = NULL, *direct = NULL, *cache = NULL, *poll = NULL, *access = NULL;
+	g_autofree char *server =
+		output_plain(listing->server ? listing->server : "unknown", false);
+
+	printf("server: %s%s%s%s%s; it reports nothing\n", server, listing->remote ? ", " : "",
+	       listing->remote ? listing->remote : "", listing->tls ? ", over TLS " : "",
+	       listing->tls ? listing->tls : "");
+}
+
+/* `image`: in the server's status. */
+static void
+status_print_server(json_t *status, json_t *image)
+{
+	const char *program = json_string_value(json_object_get(status, "program"));
+	g_autofree char *engine = NULL, *direct = NULL, *cache = NULL, *poll = NULL, *access = NULL,
+			*line = NULL, *plain = NULL;
 	int64_t connections;
 
-	if (!image) {
-		g_autofree char *server =
-			output_plain(listing->server ? listing->server : "unknown", false);
-
-		printf("server: %s%s%s%s%s; it reports nothing\n", server,
-		       listing->remote ? ", " : "", listing->remote ? listing->remote : "",
-		       listing->tls ? ", over TLS " : "", listing->tls ? listing->tls : "");
-		return;
-	}
 	connections = json_integer_value(json_object_get(image, "connections"));
 	engine = status_reason(image, "engine_reason");
 	direct = status_reason(image, "direct_io_reason");
 	poll = status_reason(image, "poll_reason");
 	cache = page_cache(image);
 	access = status_reason(image, "read_only_reason");
-	printf("%s %s, process %" PRId64 ": %" PRId64
-	       " connection%s, engine %s%s, direct I/O %s%s%s, polling %s%s%s%s\n",
-	       listing->server,
-	       json_string_value(json_object_get(listing->status, "version")) ?: "?",
-	       (int64_t)json_integer_value(json_object_get(listing->status, "pid")), connections,
-	       connections == 1 ? "" : "s",
-	       json_string_value(json_object_get(image, "engine")) ?: "?", engine,
-	       on_off(image, "direct_io"), direct, cache, on_off(image, "poll"), poll,
-	       *access ? ", read-only" : "", access);
+	line = g_strdup_printf("%s %s, process %" PRId64 ": %" PRId64
+			       " connection%s, engine %s%s, direct I/O %s%s%s, polling %s%s%s%s",
+			       program ?: "?",
+			       json_string_value(json_object_get(status, "version")) ?: "?",
+			       (int64_t)json_integer_value(json_object_get(status, "pid")),
+			       connections, connections == 1 ? "" : "s",
+			       json_string_value(json_object_get(image, "engine")) ?: "?", engine,
+			       on_off(image, "direct_io"), direct, cache, on_off(image, "poll"),
+			       poll, *access ? ", read-only" : "", access);
+	plain = output_plain(line, false);
+	puts(plain);
 }
 
 static void
@@ -122,11 +146,33 @@ status_print_device(const struct listing *listing)
 	printf("/dev/%s: %s, %s, %s, sectors of %u bytes\n", device->name, text,
 	       unit_format_size(device->size, size), device->read_only ? "read-only" : "writable",
 	       device->block_size);
-	status_print_server(listing);
+	if (listing->image)
+		status_print_server(listing->status, listing->image);
+	else
+		status_print_silent_server(listing);
 	if (listing->guard == 0)
 		printf("guard: none: %s\n", listing->trouble);
 	else if (listing->trouble)
 		printf("trouble: %s\n", listing->trouble);
+}
+
+static void
+status_print_export(const struct view *view)
+{
+	json_t *export = view_export(view);
+	const char *file = json_string_value(json_object_get(export, "file"));
+	g_autofree char *name = output_plain(view->text, false),
+			*image = output_plain(file ?: "unknown image", false),
+			*limits = export_limits_text(json_object_get(export, "limits"));
+	char size[UNIT_SIZE_TEXT];
+
+	printf("%s: %s, %s, %s\n", name, image,
+	       unit_format_size((uint64_t)json_integer_value(json_object_get(export, "size")),
+				size),
+	       json_is_true(json_object_get(export, "read_only")) ? "read-only" : "writable");
+	status_print_server(view->status, export);
+	if (limits && *limits)
+		printf("limits: %s\n", limits);
 }
 
 static void
@@ -139,8 +185,9 @@ print_latency(uint64_t microseconds)
 	printf(" %9s", text);
 }
 
+/* `timed`: the kernel measures how long an operation takes. */
 static void
-print_op(enum figures_op op, const struct op_figures *figures)
+print_op(enum figures_op op, const struct op_figures *figures, bool timed)
 {
 	printf("%-8s %9.1f %9.1f", figures_op_names[op], figures->iops,
 	       figures->bytes_per_second / 1e6);
@@ -148,7 +195,7 @@ print_op(enum figures_op op, const struct op_figures *figures)
 		printf(" %9.1f", figures->bytes / 1024);
 	else
 		printf(" %9s", "-");
-	if (figures->iops > 0 && op != FIGURES_ZERO)
+	if (timed && figures->iops > 0 && op != FIGURES_ZERO)
 		printf(" %9.2f", figures->milliseconds);
 	else
 		printf(" %9s", "-");
@@ -202,15 +249,20 @@ print_text(const struct view *view, const struct figures *figures)
 {
 	const struct sample *sample = &view->sample;
 
-	status_print_device(view->listing);
+	if (view->listing)
+		status_print_device(view->listing);
+	else
+		status_print_export(view);
 	printf("\n              IO/s      MB/s    KiB/IO     ms/IO    p50 us    p99 us    max us\n");
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
-		print_op(op, &figures->ops[op]);
-	printf("\nin flight: %" PRIu64 " reads, %" PRIu64 " writes; busy %.0f %% of %.1f s",
-	       sample->in_flight[0], sample->in_flight[1], figures->busy * 100, figures->seconds);
+		print_op(op, &figures->ops[op], view->listing != NULL);
+	putchar('\n');
+	if (view->listing)
+		printf("in flight: %" PRIu64 " reads, %" PRIu64 " writes; busy %.0f %% of %.1f s%s",
+		       sample->in_flight[0], sample->in_flight[1], figures->busy * 100,
+		       figures->seconds, sample->server ? "; " : "");
 	if (sample->server)
-		printf("; in the server: %" PRIu64 ", %" PRIu64
-		       " failed since the image was opened",
+		printf("in the server: %" PRIu64 ", %" PRIu64 " failed since the image was opened",
 		       sample->requests, sample->errors);
 	printf("\n");
 	print_histogram(sample, figures);
@@ -222,17 +274,21 @@ static void
 status_print_json(const struct view *view, const struct figures *figures, bool pretty)
 {
 	g_autoptr(GPtrArray) columns = columns_all();
-	json_auto_t *object = columns_object(columns, view->listing);
-	json_t *ops = json_object();
-	json_t *status = view->listing->status;
+	json_t *ops = json_object(), *status = view->listing ? view->listing->status : view->status,
+	       *name = json_object_get(view_export(view), "name");
+	json_auto_t *object = view->listing ? columns_object(columns, view->listing)
+					    : json_pack("{sO}", "export", name);
 
 	for (unsigned int op = 0; op < FIGURES_OPS; op++)
 		json_object_set_new(ops, figures_op_names[op], figures_op_object(figures, op));
 	json_object_set_new(object, "seconds", json_real(figures->seconds));
-	json_object_set_new(object, "busy", json_real(figures->busy));
-	json_object_set_new(object, "in-flight",
-			    json_pack("{sI sI}", "read", (json_int_t)view->sample.in_flight[0],
-				      "write", (json_int_t)view->sample.in_flight[1]));
+	if (view->listing) {
+		json_object_set_new(object, "busy", json_real(figures->busy));
+		json_object_set_new(object, "in-flight",
+				    json_pack("{sI sI}", "read",
+					      (json_int_t)view->sample.in_flight[0], "write",
+					      (json_int_t)view->sample.in_flight[1]));
+	}
 	json_object_set_new(object, "operations", ops);
 	json_object_set_new(object, "server-status", status ? json_incref(status) : json_null());
 	output_json(stdout, object, pretty);
@@ -241,9 +297,9 @@ status_print_json(const struct view *view, const struct figures *figures, bool p
 /* ---- measuring, once or repeatedly */
 
 static bool
-view_read(struct view *view, const char *name, GError **error)
+view_read_device(struct view *view, GError **error)
 {
-	struct device *DEVICE_CLEANUP device = device_read_attached(name, error);
+	struct device *DEVICE_CLEANUP device = device_read_attached(view->text, error);
 
 	if (!device || !sample_read(&view->sample, device, error))
 		return false;
@@ -253,14 +309,40 @@ view_read(struct view *view, const char *name, GError **error)
 }
 
 static bool
+view_read_export(struct view *view, GError **error)
+{
+	struct asked_server server;
+
+	if (asked_server_find(&server, view->text, error))
+		view->status = served_export_status(&server, error);
+	asked_server_fini(&server);
+	if (!view->status)
+		return false;
+	sample_of_export(&view->sample, g_get_monotonic_time(), view->status, view_export(view));
+	return true;
+}
+
+static bool
+view_read(struct view *view, const char *text, GError **error)
+{
+	*view = (struct view){.text = text};
+	return asked_server_is_device(text) ? view_read_device(view, error)
+					    : view_read_export(view, error);
+}
+
+static bool
 print_report(const struct status_options *options, const struct view *before,
 	     const struct view *now)
 {
+	struct sample earlier = before->sample;
 	struct figures figures;
 
-	figures_between(&before->sample, &now->sample, &figures);
+	/* The counters of another server began at 0; those of the kernel go on. */
+	if (!now->listing && earlier.server != now->sample.server)
+		earlier = (struct sample){.time = earlier.time, .server = now->sample.server};
+	figures_between(&earlier, &now->sample, &figures);
 	if (options->json) {
-		if (now->listing->trouble)
+		if (now->listing && now->listing->trouble)
 			log_warning("/dev/%s: %s", now->listing->device->name,
 				    now->listing->trouble);
 		status_print_json(now, &figures, !options->watch);
@@ -288,19 +370,19 @@ run_status(const struct verb_call *call, GError **error)
 			g_usleep(G_USEC_PER_SEC);
 		good = good && view_read(&now, call->operands[0], error) &&
 		       print_report(options, &before, &now);
-		listing_free(before.listing);
+		status_view_fini(&before);
 		before = now;
 		now = (struct view){0};
 	} while (good && options->watch);
-	listing_free(before.listing);
+	status_view_fini(&before);
 	return good;
 }
 
 const struct verb verb_status = {
 	.name = "status",
-	.help = "measure and show the activity of a device",
-	.synopsis = "[OPTION]... DEVICE",
-	.summary = "Measures and shows the activity of a device.",
+	.help = "measure and show the activity of a device or an export",
+	.synopsis = "[OPTION]... DEVICE|SOCKET|[SOCKET:]EXPORT",
+	.summary = "Measures and shows the activity of a device, or of an export of nbdloopd.",
 	.rows = status_option_rows,
 	.least = 1,
 	.most = 1,

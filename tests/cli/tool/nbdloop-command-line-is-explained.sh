@@ -42,7 +42,7 @@ for verb in $verbs; do
 	keys) wanted="client days help replace server" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	restore) wanted="connections force help json timeout until" ;;
-	set) wanted="bandwidth-limit direct-io help iops-limit" ;;
+	set) wanted="allow allow-write bandwidth-limit client-bandwidth-limit client-connections-limit client-iops-limit connections-limit direct-io help iops-limit" ;;
 	checkpoint) wanted="export granularity help json" ;;
 	snapshot) wanted="all checkpoint expire freeze help remove scratch scratch-size" ;;
 	start | stop) wanted="all help" ;;
@@ -114,8 +114,16 @@ refuses '--format=qcow2: must be one of raw, delta|--format=qcow2: must be raw o
 refuses '--connections=17: must be a whole number from 1 to 16' backup --connections=17 nbd://localhost copy.img
 refuses '--until=last: must be a whole number' restore --until=last "$dir" copy.img
 refuses 'TARGET is missing: nbdloop restore' restore "$dir"
-refuses 'URI is missing: nbdloop check' check
-refuses "disk.img is no NBD URI" check "$image"
+refuses 'DEVICE\|SOCKET\|\[SOCKET:\]EXPORT\|URI is missing: nbdloop check' check
+refuses 'disk.img is neither a device, such as /dev/nbd0, nor the control socket of a server$' check "$image"
+refuses 'disk.img is neither a device' list "$image"
+refuses 'disk.img is neither a device' set --direct-io=on "$image"
+refuses 'disk.img is neither a device' resize "$image"
+refuses '"web" is no device: list takes devices, or one SOCKET' list nbd0 web
+refuses '--associated, --offset, --output-all and --raw are for devices, and "web" is none' list --raw web
+refuses '--json prints all' list --json --noheadings web
+refuses 'unknown column: COLOUR; nbdloop export --help' list -O COLOUR web
+[ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' check nbd7
 refuses 'name a device to detach, or use --all' detach
 refuses '--all is for all devices' detach --all nbd0
 refuses 'name a device of the table, or use --all' start
@@ -123,10 +131,10 @@ refuses 'name a device of the table, or use --all' stop
 refuses '--all is for all devices of the table' start --all nbd0
 refuses '--all is for all devices of the table' stop nbd0 -a
 refuses 'loop0 is no device of the nbd driver' start loop0
-refuses 'DEVICE is missing: nbdloop resize DEVICE' resize
+refuses 'DEVICE\|SOCKET\|\[SOCKET:\]EXPORT is missing: nbdloop resize DEVICE' resize
 refuses 'DEVICE is missing: nbdloop change DEVICE IMAGE' change
 refuses 'IMAGE is missing: nbdloop change DEVICE IMAGE' change nbd0
-refuses 'DEVICE is missing: nbdloop set \[--direct-io' set --direct-io
+refuses 'DEVICE\|SOCKET\|\[SOCKET:\]EXPORT is missing: nbdloop set' set --direct-io
 refuses '"three" is one word too many: nbdloop change' change nbd0 "$image" three
 refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
 [ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"

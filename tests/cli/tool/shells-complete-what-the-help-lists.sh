@@ -163,6 +163,9 @@ offers "nbdloop export remove disk.ctl:" "web db"
 offers "nbdloop export remove disk.ctl:w" web
 offers "nbdloop export list --output=SI" SIZE
 offers "nbdloop snapshot disk.ctl:w" web
+for verb in check resize set status; do
+	offers "nbdloop $verb disk.ctl:w" web
+done
 offers "nbdloop backup we" web
 stop_server
 offers "nbdloop keys ps" psk

@@ -234,6 +234,15 @@ START_TEST(reload_stands_alone)
 }
 END_TEST
 
+START_TEST(listen_stands_alone)
+{
+	assert_parses("listen");
+	ck_assert_int_eq(request.verb, CONTROL_LISTEN);
+	ck_assert_ptr_null(request.export_name);
+	assert_refused("listen export=disk", "nothing may follow");
+}
+END_TEST
+
 START_TEST(add_takes_the_rest_of_the_line)
 {
 	assert_parses("add disk=/srv/a b.img,read-only=on ");
@@ -407,6 +416,7 @@ main(void)
 		{.test = rules_that_are_set_wrongly_are_refused},
 		{.test = resize_works_with_and_without_an_export},
 		{.test = reload_stands_alone},
+		{.test = listen_stands_alone},
 		{.test = add_takes_the_rest_of_the_line},
 		{.test = remove_needs_an_export},
 		{.test = export_takes_the_rest_of_the_line},
