@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The page, compared with the status.
 
-    PROGRAM BROWSER ADDRESS NBD-SOCKET CONTROL KEYS PICTURES
+    PROGRAM BROWSER ADDRESS NBD-SOCKET CONTROL KEYS PICTURES PID
+
+Leaves the server killed.
 """
 import atexit
+import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +20,7 @@ import control
 from chromium import Chromium
 from waiting import wait_until
 
-browser, address, socket, control_socket, keys, pictures = sys.argv[1:]
+browser, address, socket, control_socket, keys, pictures, pid = sys.argv[1:]
 TOKEN = "0123456789abcdef-token"
 USER = "<img src=x onerror=alert(1)>"
 
@@ -33,7 +37,7 @@ def connect(export, user=None):
 
 
 names = [export["name"] for export in control.status(control_socket)["exports"]]
-handles = [connect(names[0]), connect(names[0], USER), connect(names[1])]
+handles = [connect(names[0]), connect(names[0], USER), connect(names[1]), connect("slow")]
 over = threading.Event()
 
 
@@ -47,7 +51,7 @@ def load(h, size, pause):
 
 
 threads = [threading.Thread(target=load, args=arguments, daemon=True)
-           for arguments in zip(handles, (65536, 4096, 4096), (.01, .005, .02))]
+           for arguments in zip(handles, (65536, 4096, 4096, 4096), (.01, .005, .02, 0))]
 for thread in threads:
     thread.start()
 
@@ -63,19 +67,58 @@ for wrong in ("0123456789abcdef-t\u0151ken", "0123456789abcdef-tokem", TOKEN):
     page.run(f"document.getElementById('notice').textContent = ''; document.getElementById('token').value = '{wrong}'; document.querySelector('#ask button').click()")
     if wrong != TOKEN:
         wait_until("another token is refused", lambda: "not the server" in page.run("document.getElementById('notice').textContent") and not page.run("document.getElementById('ask').hidden"))
-wait_until("the exports are shown", lambda: page.run("document.querySelectorAll('#exports > details').length") == 2)
+EXPORTS = "document.querySelectorAll('#exports > details').length"
+wait_until("the exports are shown", lambda: page.run(EXPORTS) == 5)
 refused = [event for event in page.complaints() if "401" in str(event)]
 assert page.complaints() == refused, page.complaints()
 
 # ---- pictures, while there is load
 
+
+
+def look(number):
+    """Pictures of the page with so many exports, on a phone and a desk, in the light and the dark."""
+    for where, width, height, scale in (("desk", 1200, 900, 1), ("between", 820, 900, 1), ("phone", 390, 844, 2)):
+        for dark in (False, True):
+            page.look(f"{pictures}/{number}-{where}-{'dark' if dark else 'light'}.png", width, height, dark, scale)
+        wide = page.run("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{where}: the page is {wide} pixels too wide"
+
+
+CHIPS = "Object.fromEntries([...document.querySelectorAll('#exports > details')].map((one) => [one.dataset.export, [...one.querySelectorAll('.name .chips li')].map((chip) => chip.textContent)]))"
+SHOWN = "[...document.querySelectorAll('#exports > details:not([hidden])')].map((one) => one.dataset.export)"
+
+
+def choose(what, value):
+    """Sets an element of the form as a user would."""
+    page.run(f"{{ const one = document.getElementById('{what}'); one[one.type === 'checkbox' ? 'checked' : 'value'] = {value}; "
+             "one.dispatchEvent(new Event('input', {bubbles: true})); }")
+
+
+def chips():
+    return page.run(CHIPS)
+
+
 time.sleep(20)
-page.look(pictures + "/light.png", 1200, 900, False)
-page.look(pictures + "/dark.png", 1200, 900, True)
-page.look(pictures + "/phone.png", 390, 844, True, 2)
-page.look(pictures + "/phone-light.png", 390, 844, False, 2)
-wide = page.run("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-assert wide <= 0, f"on a phone, the page is {wide} pixels too wide"
+page.run("document.querySelector('#exports summary').click()")
+look(5)
+wait_until("a limit shows how many requests it holds, and how long",
+           lambda: any(re.fullmatch("[01] requests? held, wait [0-9.]+ ms", chip) for chip in chips()["slow"]), seen=chips)
+assert "limit 20/s" in chips()["slow"], chips()
+assert chips()["only"] == ["read-only"] and chips()["guest"] == ["looks like qcow2, served raw"], chips()
+assert chips()["disk"] == [], chips()
+page.run("document.querySelectorAll('#exports > details').forEach((one) => one.open = true)")
+wait_until("plots are drawn", lambda: page.run("document.querySelectorAll('.plot').length") == 5 * 6)
+words = page.run("document.querySelector('.plots').innerText")
+assert all(word in words for word in ("median (p50)", "p99", "held by a limit", "2 min ago", "now")), words
+wait_until("what is busiest comes first", lambda: (choose("sort", "'busiest'"), page.run(SHOWN))[1][0] == "disk", seen=lambda: page.run(SHOWN))
+choose("sort", "'name'")
+assert page.run(SHOWN) == [names[1], "disk", "guest", "only", "slow"], page.run(SHOWN)
+wait_until("what is idle is hidden", lambda: (choose("idle", "true"), page.run(SHOWN))[1] == [names[1], "disk", "slow"], seen=lambda: page.run(SHOWN))
+choose("idle", "false")
+choose("search", "'GUEST'")
+assert page.run(SHOWN) == ["guest"] and page.run("at('shown').textContent") == "1 of 5 exports", page.run("at('shown').textContent")
+choose("search", "''")
 
 # ---- figures
 
@@ -95,7 +138,7 @@ status = control.status(control_socket)
 rows = page.run("[...document.querySelectorAll('#exports tbody tr')].map((row) => Number(row.dataset.id)).sort()")
 assert rows == sorted(connection["id"] for connection in status["connections"]), rows
 tiles = page.run("[...document.querySelectorAll('#totals .value')].map((value) => value.textContent.trim())")
-assert tiles[3:] == ["0", "3"], tiles
+assert tiles[4:] == ["0", "4"], tiles
 wait_until("without load, rates are 0", lambda: page.run("document.querySelector('#totals .value').textContent") == "0 B/s")
 
 # ---- hostile names
@@ -154,6 +197,42 @@ print(f"heap in bytes, nodes, listeners after 500 changes: {before}; after 3000:
       f"{(time.monotonic() - begun) / 2.5:.2f} ms each")
 assert after[0] < before[0] * 1.1 + 200000 and after[1] <= before[1] + 50 and after[2] <= before[2], (before, after)
 assert page.complaints() == refused, page.complaints()[len(refused):]
+
+# ---- many exports, of which one is in trouble; and one alone
+
+for i in range(55):
+    control.ask(control_socket, f"add many-{i:02}={os.path.dirname(control_socket)}/other.img,read-only=on,lock=off")
+page.run("at('pause').click()")
+wait_until("60 exports are shown", lambda: page.run(EXPORTS) == 60)
+page.run("document.querySelectorAll('#exports > details[open]').forEach((one) => one.open = false)")
+many = connect("many-40")
+many.set_strict_mode(0)
+try:
+    many.pread(4096, 64 << 20)
+    raise AssertionError("a read beyond the end succeeds")
+except nbd.Error:
+    pass
+wait_until("trouble comes first", lambda: page.run(SHOWN)[0] == "many-40", seen=lambda: page.run(SHOWN))
+assert chips()["many-40"][0] == "1 error in the last two minutes" and "read-only" in chips()["many-40"], chips()["many-40"]
+choose("trouble", "false")
+assert page.run(SHOWN)[0] == names[1], page.run(SHOWN)
+choose("trouble", "true")
+look(60)
+many.shutdown()
 for h in handles:
     h.shutdown()
+for export in control.status(control_socket)["exports"]:
+    if export["name"] != "disk":
+        control.ask(control_socket, f"remove export={export['name']}")
+wait_until("one export is shown", lambda: page.run(EXPORTS) == 1)
+assert page.run("at('choice').hidden"), "one export needs no choice"
+page.run("document.querySelector('#exports > details').open = true")
+look(1)
+
+# ---- without a server, its last figures are grey
+
+os.kill(int(pid), signal.SIGKILL)
+wait_until("the page says that the server is gone", lambda: page.run("at('notice').textContent").startswith("No answer from the server since"))
+assert page.run("getComputedStyle(at('exports')).opacity") == "0.45", "old figures look like new ones"
+page.look(pictures + "/gone.png", 1200, 900, False)
 print("version of the browser:", subprocess.run([browser, "--version"], capture_output=True, text=True).stdout.strip())
