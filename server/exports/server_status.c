@@ -417,7 +417,7 @@ listen_on_this_machine(const struct status *status, struct json *json)
 	int r = status->listen ? status->listen(status->data, true, &error) : -EOPNOTSUPP;
 
 	if (r < 0) {
-		answer_error(json, error);
+		answer_error(json, error ? error : strerror(-r));
 		return;
 	}
 	json_object_begin(json, NULL);

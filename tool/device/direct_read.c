@@ -29,6 +29,7 @@ direct_read(const char *path, unsigned int block_size)
 	void *CLEANUP_FREE block = NULL;
 	int CLEANUP_CLOSE fd = open(path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	const gint64 begin = g_get_monotonic_time();
+	ssize_t n;
 
 	if (fd < 0) {
 		result.err = errno;
@@ -37,7 +38,9 @@ direct_read(const char *path, unsigned int block_size)
 	result.opened = true;
 	if (posix_memalign(&block, ALIGNMENT, block_size) != 0)
 		return result;
-	result.err = pread(fd, block, block_size, 0) < 0 ? errno : 0;
+	n = pread(fd, block, block_size, 0);
+	/* A device that has just ended has no bytes, which is no error of pread(). */
+	result.err = n < 0 ? errno : n < (ssize_t)block_size ? ENODEV : 0;
 	result.us = g_get_monotonic_time() - begin;
 	return result;
 }
