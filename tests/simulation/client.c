@@ -5,6 +5,7 @@
 #include "tests/simulation/disk.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
+#include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
 
@@ -18,10 +19,6 @@
 #include <string.h>
 
 #define WINDOW 16
-
-/* How long after the end of a connection the server may still begin its writes (ABSENCE_MAX of
- * server/connection/peer.c). */
-#define ABSENCE (100 * MILLISECOND)
 
 /* A request must be answered within this time, or its connection end. */
 #define ANSWER_LIMIT (60 * SECOND)
@@ -54,6 +51,8 @@ struct client {
 	uint64_t created;        /* when that was created; 0: it has chosen none */
 	struct sent sent[WINDOW];
 	unsigned int in_flight;
+	struct sent repeats[WINDOW]; /* changes without an answer, for the next connection */
+	unsigned int repeat_count;
 };
 
 struct client_plan client_plan;
@@ -117,9 +116,10 @@ get64(const uint8_t *at)
 static int
 client_receive(struct client *client, void *bytes, size_t size)
 {
-	const int r = network_receive(client->socket, bytes, size, scheduler_now() + ANSWER_LIMIT);
+	const int64_t patience = client_plan.patience ? client_plan.patience : ANSWER_LIMIT;
+	const int r = network_receive(client->socket, bytes, size, scheduler_now() + patience);
 
-	if (r == -ETIMEDOUT)
+	if (r == -ETIMEDOUT && patience == ANSWER_LIMIT)
 		trace_fail("%s got no answer for a minute", client->name);
 	return r;
 }
@@ -132,19 +132,55 @@ sent_free(struct sent *sent)
 	*sent = (struct sent){0};
 }
 
+/* Closes the connection. Returns when the server will know. */
+static int64_t
+client_part(const struct client *client)
+{
+	const char *way = "";
+	int64_t known_at;
+
+	if (chance_once_in(4)) {
+		way = ", by RST";
+		known_at = network_close(client->socket, true);
+	} else if (client_plan.leaves && chance_once_in(4)) {
+		way = ", or is gone";
+		known_at = network_vanish(client->socket);
+	} else {
+		known_at = network_close(client->socket, false);
+	}
+	trace("hangs up with %u requests unanswered%s", client->in_flight, way);
+	return known_at;
+}
+
+/* The next connection writes other bytes there, as a file system may that has got an error, or that
+ * has changed the page while its write was repeated. */
+static void
+client_note_repeat(struct client *client, const struct sent *sent)
+{
+	if (client->repeat_count < WINDOW && sent->type != NBD_CMD_TRIM)
+		client->repeats[client->repeat_count++] = (struct sent){
+			.used = true,
+			.type = NBD_CMD_WRITE,
+			.flags = sent->flags & NBD_CMD_FLAG_FUA,
+			.first = sent->first,
+			.count = sent->count,
+		};
+}
+
 /* The connection is over, with requests unanswered. */
 static void
-client_hang_up(struct client *client, bool reset)
+client_hang_up(struct client *client)
 {
-	const int64_t known_at = network_close(client->socket, reset) + ABSENCE;
+	const int64_t known_at = client_part(client);
 
-	trace("hangs up with %u requests unanswered%s", client->in_flight, reset ? ", by RST" : "");
 	client->socket = NULL;
 	for (unsigned int i = 0; i < WINDOW; i++) {
 		struct sent *sent = &client->sent[i];
 
-		if (sent->write)
+		if (sent->write) {
 			model_write_abandoned(sent->write, known_at);
+			client_note_repeat(client, sent);
+		}
 		if (sent->request)
 			model_read_failed(sent->request);
 		sent_free(sent);
@@ -199,6 +235,9 @@ client_choose_replies(struct client *client)
 	if (r < 0)
 		return r;
 	type = client_receive_option_reply(client, data);
+	/* Those that have vanished take all places for a while. */
+	if (type == NBD_REP_ERR_POLICY)
+		return -ECONNREFUSED;
 	if (type >= 0 && type != NBD_REP_ACK)
 		trace_fail("%s can't have its form of replies", client->name);
 	return type < 0 ? (int)type : 0;
@@ -275,18 +314,22 @@ static void
 client_connect(struct client *client)
 {
 	static const char *const forms[] = {"simple", "structured", "extended"};
+	unsigned int process;
 
 	client->life = client_plan.life;
 	client->socket = network_connect(client_plan.address);
+	process = process_latest();
 	if (!client->socket) {
 		scheduler_sleep((int64_t)chance_between(1, 20) * MILLISECOND);
 		return;
 	}
 	if (client_shake_hands(client) < 0) {
-		client_hang_up(client, false);
+		client_hang_up(client);
 		scheduler_sleep((int64_t)chance_between(1, 20) * MILLISECOND);
 		return;
 	}
+	if (process_haunts(process))
+		trace_fail("%s is served while a killed server may still write", client->name);
 	trace("connected, %s replies", forms[client->replies]);
 	scheduler_note_progress();
 }
@@ -317,6 +360,10 @@ client_choose_request(struct client *client, struct sent *sent)
 		NBD_CMD_READ, NBD_CMD_FLUSH, NBD_CMD_WRITE_ZEROES, NBD_CMD_TRIM,  NBD_CMD_WRITE,
 	};
 
+	if (client->repeat_count) {
+		*sent = client->repeats[--client->repeat_count];
+		return;
+	}
 	*sent = (struct sent){.used = true};
 	sent->type = types[chance_below(sizeof(types) / sizeof(types[0]))];
 	if (sent->type == NBD_CMD_TRIM && !(client->facts & NBD_FLAG_SEND_TRIM))
@@ -615,6 +662,8 @@ client_step(struct client *client)
 {
 	if (chance_once_in(client_plan.leaves))
 		return -EPIPE;
+	if (client_plan.pause && !stopping && !client->repeat_count && chance_once_in(2))
+		scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause));
 	if (client->in_flight < client_plan.window && !stopping &&
 	    (!client->in_flight || chance_once_in(2)))
 		return client_send(client);
@@ -623,6 +672,15 @@ client_step(struct client *client)
 		return client_receive_answer(client);
 	scheduler_sleep((int64_t)chance_below(2000) * MICROSECOND);
 	return 0;
+}
+
+/* It connects again at once, or some time later. */
+static void
+client_give_up(struct client *client)
+{
+	client_hang_up(client);
+	if (client_plan.patience && chance_once_in(2))
+		scheduler_sleep((int64_t)chance_below(400) * MILLISECOND);
 }
 
 static void *
@@ -634,10 +692,10 @@ client_run(void *data)
 		if (!client->socket)
 			client_connect(client);
 		else if (client_step(client) < 0)
-			client_hang_up(client, chance_once_in(4));
+			client_give_up(client);
 	}
 	if (client->socket)
-		client_hang_up(client, false);
+		client_hang_up(client);
 	free(client);
 	running--;
 	return NULL;

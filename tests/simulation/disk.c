@@ -187,7 +187,7 @@ disk_resize(struct file *file, size_t size)
 /* ---- what is sure */
 
 struct disk_sync *
-disk_sync_begin(const struct file *file)
+disk_sync_begin(struct file *file)
 {
 	const size_t sectors = file->room / SECTOR_SIZE;
 	struct disk_sync *sync;
@@ -197,6 +197,7 @@ disk_sync_begin(const struct file *file)
 		count += !sector_is_stable(&file->sectors[i]);
 	sync = malloc(sizeof(*sync) + count * sizeof(sync->sectors[0]));
 	*sync = (struct disk_sync){.size = file->size};
+	file->syncs++;
 	for (size_t i = 0; i < sectors; i++) {
 		struct noted *noted = &sync->sectors[sync->count];
 
@@ -213,6 +214,7 @@ disk_sync_begin(const struct file *file)
 void
 disk_sync_end(struct file *file, struct disk_sync *sync, bool well)
 {
+	file->syncs--;
 	for (size_t i = 0; well && i < sync->count; i++) {
 		const struct noted *noted = &sync->sectors[i];
 		struct sector *sector = &file->sectors[noted->sector];
@@ -378,7 +380,7 @@ file_crash(struct file *file)
 	if (file->size < file->room)
 		memset(file->bytes + file->size, 0, file->room - file->size);
 	file->stable_size = file->size;
-	file->writeback_errors = file->told_errors = 0;
+	file->writeback_errors = file->told_errors = file->syncs = 0;
 	if (kept + gone)
 		trace("file %u keeps %u unstable sectors and loses %u", file->number, kept, gone);
 }

@@ -40,6 +40,7 @@ struct sector {
 struct file {
 	unsigned int number; /* inode */
 	unsigned int names, users;
+	unsigned int syncs; /* under way */
 	mode_t mode;
 	size_t size, stable_size, room;
 	uint8_t *bytes, *stable, *between; /* .room bytes each */
@@ -88,7 +89,7 @@ disk_resize(struct file *file, size_t size);
 
 /* A sync begins: notes what is unstable. */
 struct disk_sync *
-disk_sync_begin(const struct file *file);
+disk_sync_begin(struct file *file);
 
 /* It ends: what was noted is stable, if `well`; and the note is freed. */
 void

@@ -22,15 +22,17 @@ struct fiber {
 	struct process *process; /* NULL: the world's own */
 	/* What the scheduler knows of it; see scheduler.h. */
 	bool over, waiting;
+	int64_t stopped_until; /* it does not run before */
 	bool (*ready)(void *argument);
 	void *argument;
 	const char *waits_for;
 	int64_t until;   /* nanoseconds; INT64_MAX: for ever */
 	uint64_t frozen; /* not chosen before this many choices, unless nobody else can run */
 	/* What calls know of it. */
-	bool loop;      /* an event loop, which may not wait for anything but events */
-	bool in_kernel; /* in a call that a kill does not end */
-	bool dying;     /* it ends when that call ends */
+	bool loop;        /* an event loop, which may not wait for anything but events */
+	bool in_kernel;   /* in a call that a kill does not end */
+	const char *call; /* that one, or the last one */
+	bool dying;       /* it ends when that call ends */
 	bool detached;
 	const void *condition; /* on which it waits */
 	bool signalled;

@@ -39,6 +39,7 @@ static unsigned int sector_count;
 static uint64_t moment, last_write, last_crash;
 static uint64_t reads[READS_MAX]; /* moments of requests that are not answered */
 static unsigned int read_count;
+static int64_t still_until;                     /* the server does not run before */
 static uint64_t checkpoints[MODEL_CHECKPOINTS]; /* when they were created; 0: they are not */
 
 /* Where the versions of the writes are that have no answer. */
@@ -139,6 +140,7 @@ model_begin(unsigned int sectors)
 	histories = calloc(sectors, sizeof(*histories));
 	moment = last_write = last_crash = 0;
 	read_count = 0;
+	still_until = 0;
 	memset(checkpoints, 0, sizeof(checkpoints));
 	for (unsigned int i = 0; i < sectors; i++)
 		*history_add(&histories[i]) =
@@ -264,6 +266,24 @@ model_write_answered(uint64_t number, enum model_outcome outcome)
 	free(write);
 }
 
+/* How long after the end of a connection the server may still begin its changes (ABSENCE_MAX of
+ * server/connection/peer.c). */
+#define ABSENCE (100 * MILLISECOND)
+
+void
+model_stand_still(int64_t until)
+{
+	still_until = until;
+	for (struct open_write *write = open_writes; write; write = write->next) {
+		for (unsigned int i = write->first; i < write->first + write->count; i++) {
+			struct version *version = version_find(i, write->write);
+
+			if (version && version->known_at < until + ABSENCE)
+				version->known_at = until + ABSENCE;
+		}
+	}
+}
+
 void
 model_write_abandoned(uint64_t number, int64_t known_at)
 {
@@ -271,6 +291,7 @@ model_write_abandoned(uint64_t number, int64_t known_at)
 
 	if (!at)
 		return;
+	known_at = (known_at > still_until ? known_at : still_until) + ABSENCE;
 	for (unsigned int i = (*at)->first; i < (*at)->first + (*at)->count; i++) {
 		struct version *version = version_find(i, number);
 

@@ -52,6 +52,10 @@ model_write_answered(uint64_t write, enum model_outcome outcome);
 void
 model_write_abandoned(uint64_t write, int64_t known_at);
 
+/* The server stands still until then: it learns of nobody's end before. */
+void
+model_stand_still(int64_t until);
+
 /* A read or a flush is requested. Returns a moment, for its answer. */
 uint64_t
 model_request(void);

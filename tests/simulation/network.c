@@ -49,6 +49,7 @@ struct socket {
 	struct stream input;
 	struct socket *peer; /* NULL: closed, or not connected */
 	bool sent_end;
+	bool vanished; /* nobody owns it, until its peer is closed */
 	struct listener *listener;
 	struct socket *next;
 };
@@ -226,6 +227,8 @@ socket_close(struct socket *socket, bool reset)
 	if (peer) {
 		at = peer->input.last_at;
 		peer->peer = NULL;
+		if (peer->vanished)
+			socket_forget(peer);
 	}
 	socket_forget(socket);
 	return at;
@@ -441,6 +444,21 @@ int64_t
 network_close(struct socket *socket, bool reset)
 {
 	return socket_close(socket, reset);
+}
+
+int64_t
+network_vanish(struct socket *socket)
+{
+	struct socket *peer = socket->peer;
+
+	if (!peer || socket->family == AF_UNIX)
+		return socket_close(socket, false);
+	socket->vanished = true;
+	peer->input.reset_at =
+		stream_arrival(peer) +
+		(int64_t)chance_between(1, chance_once_in(2) ? 300 : 20000) * MILLISECOND;
+	scheduler_note_time(peer->input.reset_at);
+	return peer->input.reset_at;
 }
 
 void

@@ -47,6 +47,11 @@ network_is_readable(struct socket *socket);
 int64_t
 network_close(struct socket *socket, bool reset);
 
+/* The same for a client of TCP whose machine is gone: nothing tells the server, until an answer
+ * finds nobody, or the machine is there again. */
+int64_t
+network_vanish(struct socket *socket);
+
 /* Forgets all listeners and sockets. */
 void
 network_end(void);

@@ -2,6 +2,7 @@
 #include "tests/simulation/operator.h"
 
 #include "tests/simulation/chance.h"
+#include "tests/simulation/client.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/scheduler.h"
@@ -96,7 +97,10 @@ operator_run(void *data)
 	(void)data;
 	while (!stopping) {
 		scheduler_sleep((int64_t)chance_below(20) * MILLISECOND);
-		operator_ask();
+		if (client_plan.pause && !stopping)
+			scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause * 16));
+		if (!stopping)
+			operator_ask();
 	}
 	running = false;
 	return NULL;

@@ -106,6 +106,23 @@ process_kill(struct process *process)
 }
 
 static void
+process_stop_outside(struct fiber *fiber, void *data)
+{
+	const struct process *process = data;
+
+	if (fiber->process == process && !fiber->in_kernel)
+		fiber->stopped_until = process->stopped_until;
+}
+
+void
+process_stop(struct process *process, int64_t until)
+{
+	process->stopped_until = until;
+	scheduler_note_time(until);
+	scheduler_visit(process_stop_outside, process);
+}
+
+static void
 process_drop_fiber(struct fiber *fiber, void *data)
 {
 	if (fiber->process == data)
@@ -141,6 +158,30 @@ process_is_over(const struct process *process)
 	return count == 0;
 }
 
+unsigned int
+process_latest(void)
+{
+	return lives;
+}
+
+static void
+process_find_writer(struct fiber *fiber, void *data)
+{
+	unsigned int *oldest = data;
+
+	if (fiber->dying && fiber->process->number < *oldest && strcmp(fiber->call, "pwrite") == 0)
+		*oldest = fiber->process->number;
+}
+
+bool
+process_haunts(unsigned int number)
+{
+	unsigned int oldest = number;
+
+	scheduler_visit(process_find_writer, &oldest);
+	return oldest < number;
+}
+
 void
 kernel_enter(const char *what)
 {
@@ -149,6 +190,7 @@ kernel_enter(const char *what)
 	if (fiber->loop)
 		trace_fail("the event loop %s makes a call that can wait: %s", fiber->name, what);
 	fiber->in_kernel = true;
+	fiber->call = what;
 }
 
 void
@@ -157,8 +199,12 @@ kernel_leave(void)
 	struct fiber *fiber = scheduler_self();
 
 	fiber->in_kernel = false;
-	if (!fiber->dying)
+	if (!fiber->dying) {
+		fiber->stopped_until = fiber->process->stopped_until;
+		if (fiber->stopped_until > scheduler_now())
+			scheduler_yield();
 		return;
+	}
 	trace("the last call of a killed thread has ended");
 	fiber->detached = true;
 	scheduler_end(NULL);

@@ -13,6 +13,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define PROCESS_FILES 256
 
@@ -29,6 +30,7 @@ struct process {
 	int status;
 	unsigned int in_kernel; /* fibers */
 	struct fiber *main;
+	int64_t stopped_until;
 	struct description *files[PROCESS_FILES];
 	struct memory *memory;
 	struct region *regions;
@@ -56,9 +58,22 @@ process_kill(struct process *process);
 void
 process_lose_power(struct process *process);
 
+/* SIGSTOP: it does not run before that time, except for its fibers in the kernel. */
+void
+process_stop(struct process *process, int64_t until);
+
 /* Whether it has no fiber left. */
 bool
 process_is_over(const struct process *process);
+
+/* The number of the last one that was started. */
+unsigned int
+process_latest(void);
+
+/* Whether a process before that one, which has ended, still writes, in the kernel: its files are
+ * open, and locked. */
+bool
+process_haunts(unsigned int number);
 
 /* Around a part of a call that can wait and that a kill does not end; `what` for the trace. An
  * event loop may not make such a call. */

@@ -74,10 +74,17 @@ scheduler_note_time(int64_t time)
 }
 
 static bool
+fiber_is_stopped(const struct fiber *fiber)
+{
+	return fiber->stopped_until > now;
+}
+
+static bool
 fiber_can_run(struct fiber *fiber)
 {
-	return !fiber->over && (!fiber->waiting || fiber->until <= now ||
-				(fiber->ready && fiber->ready(fiber->argument)));
+	return !fiber->over && !fiber_is_stopped(fiber) &&
+	       (!fiber->waiting || fiber->until <= now ||
+		(fiber->ready && fiber->ready(fiber->argument)));
 }
 
 /* Nobody can run: an event loop that waits for a lock waits for somebody who sleeps. */
@@ -85,7 +92,8 @@ static void
 scheduler_check_loops(void)
 {
 	for (struct fiber *fiber = fibers; fiber; fiber = fiber->next) {
-		if (fiber->loop && fiber->waiting && strcmp(fiber->waits_for, "events") != 0)
+		if (fiber->loop && fiber->waiting && !fiber_is_stopped(fiber) &&
+		    strcmp(fiber->waits_for, "events") != 0)
 			trace_fail("the event loop %s waits for %s while everybody sleeps",
 				   fiber->name, fiber->waits_for);
 	}
@@ -98,7 +106,7 @@ scheduler_advance(void)
 
 	scheduler_check_loops();
 	for (struct fiber *fiber = fibers; fiber; fiber = fiber->next) {
-		if (!fiber->over && fiber->until < next)
+		if (!fiber->over && fiber->until < next && !fiber_is_stopped(fiber))
 			next = fiber->until;
 	}
 	if (next == FOR_EVER || next - progress > PATIENCE) {

@@ -24,6 +24,7 @@
 
 #define IMAGE   "/disk/image"
 #define CONTROL "/disk/control"
+#define RECORD  IMAGE ".changes"
 
 /* Lives of servers in a run. */
 #define LIVES     12
@@ -90,7 +91,7 @@ supervisor_choose_moods(void)
 		.eintr = chance_once_in(2) ? 40 : 0,
 		.short_one = chance_once_in(2) ? 20 : 0,
 		.slow = chance_once_in(2) ? 100 : 0,
-		.sticky = chance_once_in(3) ? 1000 : 0,
+		.sticky = chance_once_in(3) ? (chance_once_in(2) ? 1000 : 100) : 0,
 		.direct_align = chance_once_in(2) ? 4096 : 512,
 	};
 	network_mood = (struct network_mood){
@@ -122,6 +123,8 @@ supervisor_choose_moods(void)
 		usual_mood.writeback = chance_once_in(3) ? 30 : 0;
 		io_ring_mood.cancel = chance_once_in(3) ? 300 : 0;
 	}
+	client_plan.patience =
+		chance_once_in(3) ? (chance_once_in(2) ? 150 : 2000) * MILLISECOND : 0;
 	client_plan.window = (unsigned int)chance_between(1, 8);
 	client_plan.largest = chance_once_in(3) ? 1500 : 64;
 	client_plan.leaves = chance_once_in(3) ? 0 : 60;
@@ -281,6 +284,59 @@ supervisor_choose_time(void)
 	return (int64_t)chance_between(1, 40) * MILLISECOND;
 }
 
+static bool
+supervisor_sees_record_sync(void *data)
+{
+	const struct file *record = disk_find(RECORD);
+
+	(void)data;
+	return process_is_over(server) || (record && record->syncs > 0);
+}
+
+/* A life of many seconds with few requests. It ends at any time, or in a sync of the record. */
+static bool
+supervisor_pass_quiet_time(void)
+{
+	bool lives;
+
+	trace("a quiet time");
+	client_plan.pause = (int64_t)chance_between(100, 600) * MILLISECOND;
+	lives = supervisor_sleep((int64_t)chance_between(1, 25) * SECOND);
+	if (lives && chance_once_in(2)) {
+		scheduler_wait("a sync of the record", supervisor_sees_record_sync, NULL,
+			       scheduler_now() + 6 * SECOND);
+		lives = supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
+	}
+	client_plan.pause = 0;
+	return lives;
+}
+
+/* The server is stopped, and goes on later. */
+static bool
+supervisor_pause_server(void)
+{
+	const int64_t longest = chance_once_in(4) ? 20 * SECOND : 500 * MILLISECOND,
+		      time = (int64_t)chance_below((uint64_t)longest);
+
+	trace("stops the server for a while");
+	process_stop(server, scheduler_now() + time);
+	model_stand_still(scheduler_now() + time);
+	/* It may be killed in that state. */
+	return supervisor_sleep((int64_t)chance_below((uint64_t)time + 50 * MILLISECOND));
+}
+
+static bool
+supervisor_let_live(void)
+{
+	bool lives = supervisor_sleep(supervisor_choose_time());
+
+	if (lives && chance_once_in(12))
+		lives = supervisor_pause_server();
+	if (lives && chance_once_in(12))
+		lives = supervisor_pass_quiet_time();
+	return lives;
+}
+
 static void
 supervisor_live(void)
 {
@@ -293,7 +349,7 @@ supervisor_live(void)
 		trace("asks for a reload");
 		signals_raise(server, SIGHUP);
 	}
-	if (process_is_over(server) || !supervisor_sleep(supervisor_choose_time())) {
+	if (process_is_over(server) || !supervisor_let_live()) {
 		if (!may_fail)
 			trace_fail("the server ended by itself");
 		trace("the server ended by itself");
@@ -323,6 +379,7 @@ supervisor_finish(void)
 	supervisor_await_death();
 	disk_mood = (struct disk_mood){.direct_align = usual_mood.direct_align};
 	client_plan.leaves = 0;
+	client_plan.patience = client_plan.pause = 0;
 	before = client_answers;
 	supervisor_start();
 	supervisor_sleep(100 * MILLISECOND);
