@@ -5,6 +5,7 @@
 #include "tool/backup/backup.h"
 
 #include "common/cleanup.h"
+#include "common/log.h"
 #include "tool/backup/backup_state.h"
 #include "tool/backup/chain.h"
 #include "tool/backup/copy.h"
@@ -12,6 +13,7 @@
 #include "tool/backup/durable.h"
 #include "tool/backup/export_end.h"
 #include "tool/backup/file_end.h"
+#include "tool/backup/merge.h"
 #include "tool/backup/raw_backup.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
@@ -297,6 +299,29 @@ chain_backup(const struct backup_job *job, const struct chain_link *last,
 	return chain_add(job, &source, result->file, header, error);
 }
 
+/* Merges the backups that are not kept.  A restore that is running is no failure: the next backup
+ * merges them. */
+static bool
+chain_keep(const struct backup_job *job, GError **error)
+{
+	const struct merge_job merge = {
+		.directory = job->target,
+		.retention = job->retention,
+		.verify = job->verify,
+		.progress = job->progress,
+	};
+	g_autoptr(GError) why = NULL;
+
+	if (!retention_is_wanted(&job->retention) || merge_run(&merge, &why))
+		return true;
+	if (failure_is(why, EBUSY)) {
+		log_warning("%s: older backups will be merged by the next backup", why->message);
+		return true;
+	}
+	g_prefix_error(&why, "the backup is complete, but older ones were not merged: ");
+	return failure_pass(error, &why);
+}
+
 bool
 backup_to_directory(const struct backup_job *job, struct backup_result *result, GError **error)
 {
@@ -314,6 +339,7 @@ backup_to_directory(const struct backup_job *job, struct backup_result *result, 
 	done = links &&
 	       chain_backup(job, links->len ? links->pdata[links->len - 1] : NULL, result, error);
 	backup_end_moment(job, done);
+	done = done && chain_keep(job, error);
 	durable_unlock(name, lock);
 	return done;
 }

@@ -7,6 +7,7 @@
 
 #include "tool/backup/end.h"
 #include "tool/backup/progress.h"
+#include "tool/backup/retention.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -41,6 +42,7 @@ struct backup_job {
 	const char *bitmap;      /* the target's checkpoint; NULL: none, or what the target says */
 	const char *next_bitmap; /* incremental: the target's from then on; NULL: the same */
 	const char *state;       /* path of the state of a target that is a URI; NULL: none */
+	struct retention retention;        /* of a directory */
 	unsigned int connections, seconds; /* see export_end.h */
 	struct progress *progress;
 };

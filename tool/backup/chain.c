@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 char *
 chain_path(const char *directory, uint64_t number)
@@ -27,14 +28,47 @@ free_link(void *data)
 	g_free(link);
 }
 
+/* Notes what the file is now, or compares: a merge may replace it at any time. */
+static void
+chain_note_file(struct chain_link *link, const struct stat *st)
+{
+	link->inode = (uint64_t)st->st_ino;
+	link->size = (uint64_t)st->st_size;
+	link->modified = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
+}
+
+int
+chain_open(const struct chain_link *link, GError **error)
+{
+	int CLEANUP_CLOSE fd = durable_open(link->path, O_RDONLY, error);
+	struct chain_link now;
+	struct stat st;
+
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) < 0) {
+		failure_errno(error, errno, "%s", link->path);
+		return -1;
+	}
+	chain_note_file(&now, &st);
+	if (now.inode == link->inode && now.size == link->size && now.modified == link->modified)
+		return steal_fd(&fd);
+	failure(error, EBUSY, "%s has changed meanwhile: try again", link->path);
+	return -1;
+}
+
 static bool
 read_link(struct chain_link *link, const struct chain_link *parent, GError **error)
 {
 	int CLEANUP_CLOSE fd = durable_open(link->path, O_RDONLY, error);
 	char *CLEANUP_FREE why = NULL;
+	struct stat st;
 
 	if (fd < 0 || !delta_read_header(fd, link->path, &link->header, error))
 		return false;
+	if (fstat(fd, &st) < 0)
+		return failure_errno(error, errno, "%s", link->path);
+	chain_note_file(link, &st);
 	return delta_header_follows(&link->header, parent ? &parent->header : NULL, &why) == 0 ||
 	       failure(error, EBADMSG, "%s: %s", link->path, why ? why : g_strerror(ENOMEM));
 }
@@ -81,4 +115,53 @@ chain_read(const char *directory, GError **error)
 			return NULL;
 	}
 	return names ? g_steal_pointer(&links) : NULL;
+}
+
+/* ---- merged backups */
+
+/* `highest`: the number of the last link.  The record's fields are another program's. */
+static bool
+chain_read_end(struct chain_link *link, uint64_t highest, GError **error)
+{
+	int CLEANUP_CLOSE fd = chain_open(link, error);
+	struct delta_record end;
+
+	if (fd < 0 || !delta_read_end(fd, link->path, &link->header, &end, error))
+		return false;
+	link->records = end.offset;
+	link->data = end.length;
+	link->last = link->header.number + end.checksum;
+	return link->last <= highest ||
+	       failure(error, EBADMSG,
+		       "%s contains increment %" G_GUINT64_FORMAT
+		       ", and the chain ends with increment %" G_GUINT64_FORMAT,
+		       link->path, link->last, highest);
+}
+
+bool
+chain_read_ends(GPtrArray *links, GError **error)
+{
+	uint64_t contained = 0;
+
+	for (guint i = 0; i < links->len; i++) {
+		struct chain_link *link = links->pdata[i];
+
+		if (!chain_read_end(link, links->len - 1, error))
+			return false;
+		/* What was merged into an increment is in what that was merged into. */
+		link->merged = i && link->header.number <= contained;
+		contained = MAX(contained, link->last);
+	}
+	return true;
+}
+
+void
+chain_remove_merged(GPtrArray *links)
+{
+	for (guint i = links->len; i-- > 0;) {
+		const struct chain_link *link = links->pdata[i];
+
+		if (link->merged)
+			g_ptr_array_remove_index(links, i);
+	}
 }

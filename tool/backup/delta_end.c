@@ -20,6 +20,7 @@ struct delta_end {
 	uint64_t records, bytes; /* that were written, of data */
 	uint64_t unwritten;      /* bytes whose write-back was not begun */
 	bool fresh;              /* it is full: zeroes need no records */
+	uint32_t merged;         /* later backups that are in it, too */
 };
 
 /* ---- to write one */
@@ -57,18 +58,34 @@ write_piece(struct delta_end *delta, const struct part *piece, const void *data)
 	return !data && delta->fresh ? 0 : write_record(delta, &record, data);
 }
 
+/* All data of a record, which has that of the piece. */
+static int
+delta_read_record(const struct delta_end *delta, const struct part *piece, void *data)
+{
+	int failed = file_read_all(delta->fd, data, piece->record, piece->position);
+
+	if (!failed && delta_data_checksum(delta->header, data, piece->record) != piece->checksum)
+		failed = EBADMSG;
+	return failed;
+}
+
 static int
 read_piece(const struct delta_end *delta, const struct part *piece, void *data)
 {
+	g_autofree unsigned char *whole = NULL;
 	int failed;
 
 	if (piece->zero) {
 		memset(data, 0, piece->length);
 		return 0;
 	}
-	failed = file_read_all(delta->fd, data, piece->length, piece->position);
-	if (!failed && delta_data_checksum(delta->header, data, piece->length) != piece->checksum)
-		failed = EBADMSG;
+	if (piece->length == piece->record)
+		return delta_read_record(delta, piece, data);
+	/* Only all of the data has a checksum. */
+	whole = g_malloc(piece->record);
+	failed = delta_read_record(delta, piece, whole);
+	if (!failed)
+		memcpy(data, whole + piece->skip, piece->length);
 	return failed;
 }
 
@@ -109,7 +126,11 @@ end_file(struct end *end, GError **error)
 {
 	struct delta_end *delta = (struct delta_end *)end;
 	const struct delta_record record = {
-		.type = DELTA_END, .offset = delta->records, .length = delta->bytes};
+		.type = DELTA_END,
+		.checksum = delta->merged,
+		.offset = delta->records,
+		.length = delta->bytes,
+	};
 	int failed = write_record(delta, &record, NULL);
 
 	if (!failed && fsync(delta->fd) < 0)
@@ -158,6 +179,12 @@ delta_end_create(int fd, const char *path, struct delta_header *header, GError *
 		return end;
 	end_clear(&end);
 	return FAILURE_NULL(error, failed, "%s: %s", path, g_strerror(failed));
+}
+
+void
+delta_end_set_merged(struct end *end, uint32_t merged)
+{
+	((struct delta_end *)end)->merged = merged;
 }
 
 /* ---- to read one */
@@ -213,6 +240,7 @@ scan_take_record(struct scan *scan, const struct delta_record *record, GArray *p
 	scan->position += DELTA_RECORD_SIZE;
 	if (record->type == DELTA_DATA) {
 		part.position = scan->position;
+		part.record = (uint32_t)record->length;
 		scan->bytes += record->length;
 		scan->position += record->length;
 	}
@@ -299,4 +327,24 @@ delta_plan(int fd, const char *path, const struct delta_header *header, GError *
 	if (!scan_records(fd, path, header, records, error))
 		return NULL;
 	return header->number ? g_steal_pointer(&records) : plan_of_all(records, header->size);
+}
+
+bool
+delta_read_end(int fd, const char *path, const struct delta_header *header,
+	       struct delta_record *record, GError **error)
+{
+	uint8_t bytes[DELTA_RECORD_SIZE];
+	char *CLEANUP_FREE why = NULL;
+	g_autoptr(GArray) plan = NULL;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return failure_errno(error, errno, "%s", path);
+	if ((uint64_t)st.st_size >= header->length + DELTA_RECORD_SIZE &&
+	    file_read_all(fd, bytes, sizeof(bytes), (uint64_t)st.st_size - sizeof(bytes)) == 0 &&
+	    delta_record_decode(header, bytes, record, &why) == 0 && record->type == DELTA_END)
+		return true;
+	/* The file is torn: the error says where. */
+	plan = delta_plan(fd, path, header, error);
+	return plan && delta_is_torn(path, (uint64_t)st.st_size, "it has no end", error);
 }

@@ -17,6 +17,10 @@
 struct end *
 delta_end_create(int fd, const char *path, struct delta_header *header, GError **error);
 
+/* The file of such a target contains also the states of the `merged` backups after its own. */
+void
+delta_end_set_merged(struct end *end, uint32_t merged);
+
 /* A source, whose pieces are parts of delta_plan(): the header is that of the file, and stays the
  * caller's. */
 struct end *
@@ -25,6 +29,11 @@ delta_end_open(int fd, const char *path, const struct delta_header *header);
 /* Reads the header of a file that is open. */
 bool
 delta_read_header(int fd, const char *path, struct delta_header *header, GError **error);
+
+/* Reads the record at the end of a file that is open: only its type is known to be right. */
+bool
+delta_read_end(int fd, const char *path, const struct delta_header *header,
+	       struct delta_record *record, GError **error);
 
 /* The file's records; a full delta's plan also has zeroes for the rest of the image.  A file that
  * is not whole is an error; its data is checked when it is read.  Caller frees (g_array_unref). */

@@ -36,12 +36,14 @@ struct delta_header {
 enum delta_record_type {
 	DELTA_DATA = 1,
 	DELTA_ZEROES = 2,
-	DELTA_END = 3, /* offset: how many records came before; length: bytes of their data */
+	/* offset: how many records came before; length: bytes of their data; checksum: how many
+	 * later backups were merged into this one */
+	DELTA_END = 3,
 };
 
 struct delta_record {
 	enum delta_record_type type;
-	uint32_t checksum;       /* DATA: of the data */
+	uint32_t checksum;       /* DATA: of the data; END: see above */
 	uint64_t offset, length; /* bytes of the image */
 };
 

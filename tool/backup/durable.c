@@ -140,6 +140,29 @@ durable_begin(const char *path, GError **error)
 	return fd;
 }
 
+int
+durable_share(const char *directory, bool alone, GError **error)
+{
+	int CLEANUP_CLOSE fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0) {
+		failure_errno(error, errno, "%s", directory);
+		return -1;
+	}
+	if (flock(fd, alone ? LOCK_EX | LOCK_NB : LOCK_SH) == 0 || errno != EWOULDBLOCK)
+		return steal_fd(&fd);
+	failure(error, EBUSY, "%s: a restore is reading its backups", directory);
+	return -1;
+}
+
+bool
+durable_sync_directory(const char *directory, GError **error)
+{
+	int CLEANUP_CLOSE fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return (fd >= 0 && fsync(fd) == 0) || failure_errno(error, errno, "%s", directory);
+}
+
 bool
 durable_rename(const char *from, const char *to, GError **error)
 {

@@ -30,6 +30,17 @@ durable_end(const char *path, GError **error);
 void
 durable_cancel(const char *path);
 
+/* Shares the files of a directory with other readers, until the descriptor is closed; waits for who
+ * replaces them.  `alone`: to replace them; an error (EBUSY) if there are readers.  A file system
+ * may have no such locks: then readers must see for themselves that files were replaced.  -1: an
+ * error. */
+int
+durable_share(const char *directory, bool alone, GError **error);
+
+/* Makes the names in a directory durable. */
+bool
+durable_sync_directory(const char *directory, GError **error);
+
 /* Renames, and makes that durable. */
 bool
 durable_rename(const char *from, const char *to, GError **error);

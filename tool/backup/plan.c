@@ -92,6 +92,51 @@ plan_add_common(GArray *plan, GArray *told, GArray *wanted)
 	}
 }
 
+/* Adds the bytes of a part from `begin` to `end`, as they are. */
+static void
+plan_add_slice(GArray *plan, const struct part *part, uint64_t begin, uint64_t end)
+{
+	struct part slice = *part;
+
+	if (begin >= end)
+		return;
+	slice.offset = begin;
+	slice.length = end - begin;
+	if (part->position)
+		slice.skip += (uint32_t)(begin - part->offset);
+	g_array_append_val(plan, slice);
+}
+
+GArray *
+plan_overlay(GArray *newer, GArray *older)
+{
+	GArray *plan = plan_new();
+	guint n = 0;
+
+	for (guint o = 0; o < older->len; o++) {
+		const struct part *below = plan_part(older, o);
+		const uint64_t end = below->offset + below->length;
+		uint64_t begin = below->offset;
+
+		/* The last one may reach into this part. */
+		if (n)
+			begin = MAX(begin, plan_part(newer, n - 1)->offset +
+						   plan_part(newer, n - 1)->length);
+		/* Newer parts that begin before this one ends: they, and what is left between. */
+		for (; n < newer->len && plan_part(newer, n)->offset < end; n++) {
+			const struct part *above = plan_part(newer, n);
+
+			plan_add_slice(plan, below, begin, above->offset);
+			g_array_append_val(plan, *above);
+			begin = MAX(begin, above->offset + above->length);
+		}
+		plan_add_slice(plan, below, begin, end);
+	}
+	for (; n < newer->len; n++)
+		g_array_append_val(plan, *plan_part(newer, n));
+	return plan;
+}
+
 bool
 plan_next(GArray *plan, struct plan_cursor *cursor, uint64_t zero_max, struct part *piece)
 {

@@ -17,9 +17,12 @@ struct part {
 	uint64_t offset, length; /* bytes of the image */
 	bool zero;               /* it reads as zeroes */
 
-	/* Of a delta's record with data: */
-	uint64_t position; /* of the data in the file; 0: this is no record */
-	uint32_t checksum;
+	/* Of a delta's record with data, or of a part of it: */
+	uint64_t position; /* of the record's data in the file; 0: this is no record */
+	uint32_t checksum; /* of all the record's data */
+	uint32_t record;   /* bytes of all its data */
+	uint32_t skip;     /* bytes of the data before this part */
+	uint32_t layer;    /* which of several deltas (merge.h) */
 };
 
 /* An empty plan: struct part by their offsets, without overlaps.  Caller frees (g_array_unref). */
@@ -50,6 +53,10 @@ plan_bridged(GArray *plan, uint64_t gap);
 /* Adds to `plan` the parts of `told` as far as they are in a part of `wanted`. */
 void
 plan_add_common(GArray *plan, GArray *told, GArray *wanted);
+
+/* The plan of `newer`, and what is only in `older`.  Caller frees (g_array_unref). */
+GArray *
+plan_overlay(GArray *newer, GArray *older);
 
 /* Where a copy has come to; all 0 at the beginning. */
 struct plan_cursor {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tool/backup/restore.h"
 
+#include "tool/backup/backup_date.h"
 #include "tool/backup/chain.h"
 #include "tool/backup/copy.h"
 #include "tool/backup/delta_end.h"
@@ -160,7 +161,7 @@ static bool
 copy_link(const struct chain_link *link, struct target *target, const struct restore_job *job,
 	  GError **error)
 {
-	const int fd = durable_open(link->path, O_RDONLY, error);
+	const int fd = chain_open(link, error);
 	struct end *END_CLEANUP source = NULL;
 	g_autoptr(GArray) plan = NULL;
 	struct copy_options options = {.target = target->end, .progress = job->progress};
@@ -175,20 +176,66 @@ copy_link(const struct chain_link *link, struct target *target, const struct res
 	return true;
 }
 
+/* How many links the backup of that number needs; 0 with an error. */
+static guint
+links_until_number(GPtrArray *links, const struct restore_job *job, GError **error)
+{
+	const struct chain_link *link = links->pdata[links->len - 1];
+	guint count = 1;
+
+	if (job->until_number > link->last) {
+		failure(error, ENOENT,
+			"--until=%" G_GUINT64_FORMAT
+			": the last backup in %s is %" G_GUINT64_FORMAT,
+			job->until_number, job->source, link->last);
+		return 0;
+	}
+	while ((link = links->pdata[count - 1])->last < job->until_number)
+		count++;
+	if (link->last == job->until_number)
+		return count;
+	failure(error, ENOENT,
+		"--until=%" G_GUINT64_FORMAT
+		": this backup was merged into backup %" G_GUINT64_FORMAT
+		"; nbdloop backup list %s shows all",
+		job->until_number, link->last, job->source);
+	return 0;
+}
+
+/* The same for a date. */
+static guint
+links_until_date(GPtrArray *links, const struct restore_job *job, GError **error)
+{
+	const struct chain_link *link = links->pdata[0];
+	g_autofree char *first = backup_date_text(link->header.seconds);
+	guint count = links->len;
+
+	while (count && ((const struct chain_link *)links->pdata[count - 1])->header.seconds >
+				job->until_number)
+		count--;
+	if (!count)
+		failure(error, ENOENT, "--until=%s: the first backup in %s is of %s", job->until,
+			job->source, first);
+	return count;
+}
+
 /* The links that are wanted; the rest is freed. */
 static bool
 choose_links(GPtrArray *links, const struct restore_job *job, GError **error)
 {
+	guint count;
+
 	if (!links->len)
 		return failure(error, ENOENT, "%s has no backups (*.delta)", job->source);
-	if (!job->has_until)
-		return true;
-	if (job->until >= links->len)
-		return failure(error, ENOENT,
-			       "--until=%" G_GUINT64_FORMAT ": the last backup in %s is %u",
-			       job->until, job->source, links->len - 1);
-	g_ptr_array_set_size(links, (gint)job->until + 1);
-	return true;
+	if (!chain_read_ends(links, error))
+		return false;
+	chain_remove_merged(links);
+	count = !job->until       ? links->len
+		: job->until_date ? links_until_date(links, job, error)
+				  : links_until_number(links, job, error);
+	if (count)
+		g_ptr_array_set_size(links, (gint)count);
+	return count > 0;
 }
 
 static bool
@@ -206,7 +253,7 @@ restore_links(GPtrArray *links, const struct restore_job *job, GError **error)
 	 * data turns out to be damaged later; an export would be left with half of it. */
 	for (guint i = 0; i < links->len; i++) {
 		const struct chain_link *link = links->pdata[i];
-		int CLEANUP_CLOSE fd = durable_open(link->path, O_RDONLY, error);
+		int CLEANUP_CLOSE fd = chain_open(link, error);
 		g_autoptr(GArray) plan = NULL;
 
 		if (fd >= 0)
@@ -256,7 +303,7 @@ restore_raw(const struct restore_job *job, GError **error)
 
 	if (!raw_backup_open(&raw, job->source, true, job->progress, error))
 		return false;
-	if (job->has_until)
+	if (job->until)
 		return failure(error, EINVAL,
 			       "--until is for a directory of deltas, and %s is a file",
 			       job->source);
@@ -274,9 +321,11 @@ bool
 restore_run(const struct restore_job *job, GError **error)
 {
 	g_autoptr(GPtrArray) links = NULL;
+	int CLEANUP_CLOSE shared = -1;
 
 	if (!g_file_test(job->source, G_FILE_TEST_IS_DIR))
 		return restore_raw(job, error);
-	links = chain_read(job->source, error);
+	shared = durable_share(job->source, false, error);
+	links = shared < 0 ? NULL : chain_read(job->source, error);
 	return links && choose_links(links, job, error) && restore_links(links, job, error);
 }

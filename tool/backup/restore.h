@@ -13,10 +13,13 @@
 
 /* What is wanted.  Texts are borrowed. */
 struct restore_job {
-	const char *source;                /* path of a directory of deltas, or of a raw backup */
-	const char *target;                /* a path that is not there, or a URI */
-	bool has_until;                    /* of a directory: */
-	uint64_t until;                    /* the number of the last increment that is wanted */
+	const char *source; /* path of a directory of deltas, or of a raw backup */
+	const char *target; /* a path that is not there, or a URI */
+	/* Of a directory: the last backup that is wanted, as the user wrote it; NULL: the last one
+	 * that there is. */
+	const char *until;
+	bool until_date;                   /* it is a date, not the number of a backup */
+	uint64_t until_number;             /* the number; or the date's last second, since 1970 */
 	bool force;                        /* the target may be there, and is replaced */
 	unsigned int connections, seconds; /* see export_end.h */
 	struct progress *progress;

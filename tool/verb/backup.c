@@ -8,11 +8,13 @@
 #include "tool/backup/backup.h"
 #include "tool/backup/export_end.h"
 #include "tool/backup/interruption.h"
+#include "tool/backup/merge.h"
 #include "tool/device/image_file.h"
 #include "tool/failure.h"
 #include "tool/link/nbd_uri.h"
 #include "tool/link/server_link.h"
 #include "tool/show/output.h"
+#include "tool/verb/backup_list.h"
 #include "tool/verb/copy_options.h"
 #include "tool/verb/snapshot_request.h"
 #include "tool/verb/verb.h"
@@ -400,10 +402,18 @@ struct backup_options {
 	unsigned int incremental, verify;
 	unsigned int format; /* enum format */
 	char *bitmap, *next_bitmap, *state;
+	struct retention retention;
 	/* Of an image in use. */
 	char *export;
 	struct snapshot_options snapshot;
 };
+
+#define KEEP_OPTION_ROW(name_, member_, arg_, help_)                                               \
+	{                                                                                          \
+		.name = (name_), .type = OPTION_UINT,                                              \
+		.field = offsetof(struct backup_options, retention.member_), .min = 1,             \
+		.max = INT32_MAX, .arg = (arg_), .help = (help_)                                   \
+	}
 
 static const struct option_row backup_option_rows[] = {
 	OPTION_SWITCH("incremental", 'i', offsetof(struct backup_options, incremental),
@@ -421,6 +431,12 @@ static const struct option_row backup_option_rows[] = {
 		.arg = "raw|delta",
 		.help = "one image, or a file for each backup",
 	},
+	KEEP_OPTION_ROW("keep", last, "N",
+			"--format=delta: keep the last N backups, and merge older ones"),
+	KEEP_OPTION_ROW("keep-daily", daily, "DAYS",
+			"--format=delta: keep the last backup of each of so many days"),
+	KEEP_OPTION_ROW("keep-weekly", weekly, "WEEKS",
+			"--format=delta: keep the last backup of each of so many weeks"),
 	OPTION_TEXT("state", 0, offsetof(struct backup_options, state), "FILE",
 		    "file that says what the target is a copy of"),
 	OPTION_TEXT(
@@ -484,6 +500,9 @@ backup_check_options(const struct backup_options *options, const char *source, c
 	if (options->format == FORMAT_DELTA && nbd_uri_is(target))
 		return failure(error, EINVAL, "--format=delta needs a directory, and %s is a URI",
 			       target);
+	if (options->format != FORMAT_DELTA && retention_is_wanted(&options->retention))
+		return failure(error, EINVAL,
+			       "--keep, --keep-daily and --keep-weekly are for --format=delta");
 	return !options->state || nbd_uri_is(target) ||
 	       failure(error, EINVAL, "--state is for a target that is a URI");
 }
@@ -516,6 +535,17 @@ run_job(const struct backup_job *job, const struct backup_options *options,
 	return done;
 }
 
+/* A command that was interrupted says so, and ends as the signal ends a program. */
+static bool
+backup_end_interrupted(bool done, GError **error)
+{
+	if (!done && failure_is(*error, EINTR) && interruption_seen()) {
+		log_error("%s", (*error)->message);
+		interruption_end();
+	}
+	return done;
+}
+
 /* The same from a snapshot of an image in use. */
 static bool
 run_live(struct backup_job *job, const struct backup_options *options, struct backup_result *result,
@@ -540,6 +570,59 @@ run_live(struct backup_job *job, const struct backup_options *options, struct ba
 	return done;
 }
 
+/* ---- what can be done with backups, in the place of a source */
+
+/* Whether all options have their defaults, except --json, and, if it `merges`, those of a merge. */
+static bool
+backup_options_are_plain(const struct backup_options *options, bool merges)
+{
+	struct backup_options plain;
+
+	/* Both have zeroes between their members. */
+	memset(&plain, 0, sizeof(plain));
+	options_init(backup_option_rows, &plain);
+	plain.copy.json = options->copy.json;
+	if (merges) {
+		plain.verify = options->verify;
+		plain.retention = options->retention;
+	}
+	return memcmp(&plain, options, sizeof(plain)) == 0;
+}
+
+static bool
+run_backup_list(const struct backup_options *options, const char *target, GError **error)
+{
+	if (!backup_options_are_plain(options, false))
+		return failure(error, EINVAL, "list takes no option but --json");
+	return backup_list(target, options->copy.json, error);
+}
+
+static bool
+run_backup_merge(const struct backup_options *options, const char *target, GError **error)
+{
+	struct progress progress;
+	const struct merge_job job = {
+		.directory = target,
+		.retention = options->retention,
+		.verify = options->verify,
+		.progress = &progress,
+	};
+
+	if (!backup_options_are_plain(options, true))
+		return failure(error, EINVAL,
+			       "merge takes no option but --keep, --keep-daily, --keep-weekly, "
+			       "--verify and --json");
+	if (!retention_is_wanted(&options->retention))
+		return failure(error, EINVAL,
+			       "merge: say what is to be kept: --keep, --keep-daily or "
+			       "--keep-weekly");
+	if (!g_file_test(target, G_FILE_TEST_IS_DIR))
+		return failure(error, ENOTDIR, "%s is no directory of backups", target);
+	copy_verb_progress(&options->copy, &progress);
+	interruption_watch();
+	return backup_end_interrupted(merge_directory(&job, error), error);
+}
+
 static bool
 run_backup(const struct verb_call *call, GError **error)
 {
@@ -555,12 +638,17 @@ run_backup(const struct verb_call *call, GError **error)
 		.bitmap = options->bitmap,
 		.next_bitmap = options->next_bitmap,
 		.state = options->state,
+		.retention = options->retention,
 		.connections = options->copy.connections,
 		.seconds = options->copy.seconds,
 		.progress = &progress,
 	};
 	bool done;
 
+	if (strcmp(job.source, "list") == 0)
+		return run_backup_list(options, job.target, error);
+	if (strcmp(job.source, "merge") == 0)
+		return run_backup_merge(options, job.target, error);
 	copy_verb_progress(&options->copy, &progress);
 	if (!backup_check_options(options, job.source, job.target, error))
 		return false;
@@ -569,12 +657,18 @@ run_backup(const struct verb_call *call, GError **error)
 				      : run_live(&job, options, &result, error);
 	g_free(result.file);
 	g_free(result.next);
-	/* A backup that was interrupted has said so, and ends as the signal ends a program. */
-	if (!done && failure_is(*error, EINTR) && interruption_seen()) {
-		log_error("%s", (*error)->message);
-		interruption_end();
-	}
-	return done;
+	return backup_end_interrupted(done, error);
+}
+
+static void
+backup_show_more(FILE *out)
+{
+	fprintf(out,
+		"\nActions, in place of SOURCE:\n"
+		"    list TARGET\n"
+		"        show the backups in TARGET\n"
+		"    merge OPTION... TARGET\n"
+		"        merge the backups that --keep, --keep-daily and --keep-weekly do not keep\n");
 }
 
 const struct verb verb_backup = {
@@ -586,6 +680,7 @@ const struct verb verb_backup = {
 		"export of an nbdloopd, [SOCKET:]EXPORT, as they are now, or the URI of an export. TARGET is a file, the "
 		"URI of an export, or, with --format=delta, a directory.",
 	.rows = backup_option_rows,
+	.show_more = backup_show_more,
 	.least = 2,
 	.most = 2,
 	.options_size = sizeof(struct backup_options),

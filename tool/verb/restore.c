@@ -4,6 +4,7 @@
  */
 #include "tool/backup/restore.h"
 
+#include "tool/backup/backup_date.h"
 #include "tool/failure.h"
 #include "tool/show/output.h"
 #include "tool/verb/copy_options.h"
@@ -18,8 +19,8 @@ struct restore_options {
 };
 
 static const struct option_row restore_option_rows[] = {
-	OPTION_TEXT("until", 0, offsetof(struct restore_options, until), "N",
-		    "of a directory: the number of the last increment (default: all)"),
+	OPTION_TEXT("until", 0, offsetof(struct restore_options, until), "N|DATE",
+		    "of a directory: the last backup, by number or date, or yesterday"),
 	OPTION_SWITCH("force", 0, offsetof(struct restore_options, copy.force),
 		      "replace an existing file"),
 	COPY_OPTION_ROWS(struct restore_options, copy),
@@ -35,16 +36,25 @@ run_restore(const struct verb_call *call, GError **error)
 	struct restore_job job = {
 		.source = call->operands[0],
 		.target = call->operands[1],
-		.has_until = options->until,
+		.until = options->until,
+		.until_date = options->until && backup_date_is(options->until),
 		.force = options->copy.force,
 		.connections = options->copy.connections,
 		.seconds = options->copy.seconds,
 		.progress = &progress,
 	};
 
-	if (options->until &&
-	    !g_ascii_string_to_unsigned(options->until, 10, 0, G_MAXUINT32, &job.until, NULL))
-		return failure(error, EINVAL, "--until=%s: must be a whole number", options->until);
+	if (job.until_date &&
+	    !backup_date_parse(options->until, (uint64_t)(g_get_real_time() / G_USEC_PER_SEC),
+			       &job.until_number, error)) {
+		g_prefix_error(error, "--until=");
+		return false;
+	}
+	if (job.until && !job.until_date &&
+	    !g_ascii_string_to_unsigned(options->until, 10, 0, G_MAXUINT32, &job.until_number,
+					NULL))
+		return failure(error, EINVAL, "--until=%s: there is no such backup",
+			       options->until);
 	copy_verb_progress(&options->copy, &progress);
 	if (!restore_run(&job, error))
 		return false;

@@ -35,7 +35,7 @@ for verb in $verbs; do
 		wanted="bandwidth-limit ceph-conf ceph-keyring ceph-user cluster-timeout connections dead-timeout iops-limit direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only sector-size
 			server show sizelimit swap threads timeout tls tls-certificates tls-hostname tls-psk tls-verify-peer"
 		;;
-	backup) wanted="bitmap connections expire export force format freeze help incremental json next-bitmap scratch scratch-size state timeout verify" ;;
+	backup) wanted="bitmap connections expire export force format freeze help incremental json keep keep-daily keep-weekly next-bitmap scratch scratch-size state timeout verify" ;;
 	check) wanted="help timeout" ;;
 	detach) wanted="all help lazy" ;;
 	export) wanted="allow allow-write bandwidth-limit client-bandwidth-limit client-connections-limit client-iops-limit clients connections-limit direct-io help iops-limit json noheadings output" ;;
@@ -112,7 +112,9 @@ refuses 'TARGET is missing: nbdloop backup' backup nbd://localhost
 refuses '"three" is one word too many: nbdloop backup' backup nbd://localhost copy.img three
 refuses '--format=qcow2: must be one of raw, delta|--format=qcow2: must be raw or delta' backup --format=qcow2 nbd://localhost copy.img
 refuses '--connections=17: must be a whole number from 1 to 16' backup --connections=17 nbd://localhost copy.img
-refuses '--until=last: must be a whole number' restore --until=last "$dir" copy.img
+refuses '--until=last: must be the number of a backup, or a date, such as 2026-11-27, ' restore --until=last "$dir" copy.img
+refuses '--until=2026-02-30: must be the number of a backup' restore --until=2026-02-30 "$dir" copy.img
+refuses '--until=99999999999: there is no such backup' restore --until=99999999999 "$dir" copy.img
 refuses 'TARGET is missing: nbdloop restore' restore "$dir"
 refuses 'DEVICE\|SOCKET\|\[SOCKET:\]EXPORT\|URI is missing: nbdloop check' check
 refuses 'disk.img is neither a device, such as /dev/nbd0, nor the control socket of a server$' check "$image"

@@ -167,6 +167,7 @@ for verb in check resize set status; do
 	offers "nbdloop $verb disk.ctl:w" web
 done
 offers "nbdloop backup we" web
+offers "nbdloop backup me" merge
 stop_server
 offers "nbdloop keys ps" psk
 offers "nbdloop list --offset " ""
