@@ -1,23 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tests/simulation/chance.h"
 
-static uint64_t state;
+static uint64_t seed_of_run, first, *state = &first;
 
 void
 chance_seed(uint64_t seed)
 {
-	state = seed;
+	seed_of_run = first = seed;
+	state = &first;
 }
 
 /* SplitMix64. */
 static uint64_t
 chance_next(void)
 {
-	uint64_t z = state += UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
 	return z ^ (z >> 31);
+}
+
+uint64_t
+chance_stream(uint64_t number)
+{
+	uint64_t *before = state, stream = seed_of_run * UINT64_C(0xd1342543de82ef95) + number;
+
+	state = &stream;
+	stream = chance_next();
+	state = before;
+	return stream;
+}
+
+void
+chance_use(uint64_t *stream)
+{
+	state = stream;
 }
 
 uint64_t

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Chance: the one generator from which a simulation draws all its decisions. The same seed gives
- * the same run.
+ * Chance: the generator from which a simulation draws all its decisions. The same seed gives the
+ * same run.
  */
 #ifndef TESTS_SIMULATION_CHANCE_H
 #define TESTS_SIMULATION_CHANCE_H
@@ -11,6 +11,15 @@
 
 void
 chance_seed(uint64_t seed);
+
+/* Returns the beginning of a stream of choices, which depends on the seed and the number only. */
+uint64_t
+chance_stream(uint64_t number);
+
+/* Draws from that stream from now on. Each fiber has its own, so that it decides the same if others
+ * do something else. */
+void
+chance_use(uint64_t *stream);
 
 /* Returns a number from 0 to limit - 1; 0 if limit is 0. */
 uint64_t

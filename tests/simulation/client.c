@@ -3,6 +3,7 @@
 
 #include "tests/simulation/chance.h"
 #include "tests/simulation/disk.h"
+#include "tests/simulation/event.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/process.h"
@@ -441,6 +442,11 @@ client_send(struct client *client)
 		slot++;
 	sent = &client->sent[slot];
 	client_choose_request(client, sent);
+	if (!event_happens("%s %u+%u", request_names[sent->type], sent->first, sent->count)) {
+		sent->used = false;
+		scheduler_sleep(MILLISECOND);
+		return 0;
+	}
 	client_tell_model(sent);
 	client->in_flight++;
 	trace("%s %u+%u%s%s", request_names[sent->type], sent->first, sent->count,
@@ -449,7 +455,7 @@ client_send(struct client *client)
 	bytes = malloc(NBD_EXTENDED_REQUEST_SIZE + (size_t)sent->count * SECTOR_SIZE);
 	size = client_encode(client, sent, slot, bytes);
 	/* Now and then it leaves in the middle of a request. */
-	leaves = chance_once_in(client_plan.leaves * 4);
+	leaves = event_strikes(client_plan.leaves * 4, "leaves in the middle of a request");
 	r = network_send(client->socket, bytes, leaves ? chance_below(size) : size);
 	free(bytes);
 	return leaves ? -EPIPE : r;
@@ -660,7 +666,7 @@ client_receive_answer(struct client *client)
 static int
 client_step(struct client *client)
 {
-	if (chance_once_in(client_plan.leaves))
+	if (event_strikes(client_plan.leaves, "leaves"))
 		return -EPIPE;
 	if (client_plan.pause && !stopping && !client->repeat_count && chance_once_in(2))
 		scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause));

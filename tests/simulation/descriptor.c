@@ -3,6 +3,7 @@
 
 #include "tests/simulation/call.h"
 #include "tests/simulation/chance.h"
+#include "tests/simulation/event.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
@@ -157,7 +158,7 @@ epoll_change(int number, int what, int fd, const struct epoll_event *event)
 		return -ENOENT;
 	if (what == EPOLL_CTL_ADD && watch)
 		return -EEXIST;
-	if (what == EPOLL_CTL_ADD && chance_once_in(1000))
+	if (what == EPOLL_CTL_ADD && event_strikes(1000, "no room in epoll"))
 		return -ENOSPC;
 	if (what == EPOLL_CTL_DEL)
 		watch->description = NULL;
@@ -195,7 +196,7 @@ CALL(int, epoll_wait, int number, struct epoll_event *events, int most, int time
 	unsigned int first;
 	int count = 0;
 
-	if (timeout != 0 && chance_once_in(500))
+	if (timeout != 0 && event_strikes(500, "EINTR of a wait"))
 		CALL_RETURN(-EINTR);
 	if (timeout != 0)
 		scheduler_wait("events", epoll_is_ready, epoll, until_ms(timeout));
@@ -269,7 +270,7 @@ CALL(int, poll, struct pollfd *fds, nfds_t count, int timeout)
 {
 	struct poll_wait wait = {{fds, count}, process_self()};
 
-	if (timeout != 0 && chance_once_in(500))
+	if (timeout != 0 && event_strikes(500, "EINTR of a wait"))
 		CALL_RETURN(-EINTR);
 	if (timeout != 0)
 		scheduler_wait("descriptors", polled_is_ready, &wait, until_ms(timeout));

@@ -18,6 +18,8 @@ struct process;
 
 struct fiber {
 	unsigned int id;
+	uint64_t chance;     /* its stream of choices */
+	unsigned int events; /* see event.h */
 	char name[16];
 	struct process *process; /* NULL: the world's own */
 	/* What the scheduler knows of it; see scheduler.h. */

@@ -5,6 +5,7 @@
 #include "tests/simulation/chance.h"
 #include "tests/simulation/descriptor.h"
 #include "tests/simulation/disk.h"
+#include "tests/simulation/event.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
@@ -41,7 +42,7 @@ disk_mood_struck(void)
 bool
 disk_strikes(unsigned int once_in)
 {
-	const bool now = chance_once_in(once_in);
+	const bool now = event_strikes(once_in, "an error of the disk");
 
 	struck |= now;
 	return now;
@@ -360,9 +361,9 @@ disk_take_time(void)
 {
 	if (disk_mood.stuck_until > scheduler_now())
 		scheduler_wait("a stuck disk", NULL, NULL, disk_mood.stuck_until);
-	else if (chance_once_in(disk_mood.sticky))
+	else if (event_strikes(disk_mood.sticky, "a stuck request"))
 		scheduler_sleep((int64_t)chance_below(4000) * MILLISECOND);
-	else if (chance_once_in(disk_mood.slow))
+	else if (event_strikes(disk_mood.slow, "a slow request"))
 		scheduler_sleep((int64_t)chance_below(50) * MILLISECOND);
 	else if (chance_once_in(2))
 		scheduler_sleep((int64_t)chance_below(300) * MICROSECOND);
@@ -388,7 +389,7 @@ file_shorten(const struct open_file *open, size_t length)
 	const unsigned int unit =
 		open->description.flags & O_DIRECT ? disk_mood.direct_align : SECTOR_SIZE;
 
-	return length > unit && chance_once_in(disk_mood.short_one)
+	return length > unit && event_strikes(disk_mood.short_one, "a short transfer")
 		       ? chance_between(1, length / unit - 1) * unit
 		       : length;
 }
@@ -408,7 +409,7 @@ file_read(struct description *description, void *bytes, size_t length, uint64_t 
 	disk_take_time();
 	if (disk_strikes(disk_mood.eio))
 		r = -EIO;
-	else if (chance_once_in(disk_mood.eintr))
+	else if (event_strikes(disk_mood.eintr, "EINTR of the disk"))
 		r = -EINTR;
 	length = file_shorten(open, length);
 	while (r == 0 && done < length && offset + done < file->size) {
@@ -449,7 +450,7 @@ file_write(struct description *description, const void *bytes, size_t length, ui
 		r = -EIO;
 	else if (disk_strikes(disk_mood.enospc))
 		r = chance_once_in(2) ? -ENOSPC : -EDQUOT;
-	else if (chance_once_in(disk_mood.eintr))
+	else if (event_strikes(disk_mood.eintr, "EINTR of the disk"))
 		r = -EINTR;
 	length = file_shorten(open, length);
 	while (r == 0 && done < length) {
@@ -584,7 +585,7 @@ file_allocate(struct description *description, int mode, uint64_t offset, uint64
 	disk_take_time();
 	if (disk_strikes(disk_mood.eio))
 		r = -EIO;
-	else if (chance_once_in(disk_mood.eintr))
+	else if (event_strikes(disk_mood.eintr, "EINTR of the disk"))
 		r = -EINTR;
 	else if (!(mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)))
 		r = -EOPNOTSUPP;

@@ -5,6 +5,7 @@
 #include "tests/simulation/chance.h"
 #include "tests/simulation/descriptor.h"
 #include "tests/simulation/disk.h"
+#include "tests/simulation/event.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
@@ -77,7 +78,7 @@ network_delay(const struct socket *to)
 	if (to->family == AF_UNIX)
 		return 0;
 	delay = (int64_t)chance_below((uint64_t)network_mood.delay + 1);
-	return chance_once_in(network_mood.lag) ? delay * 1000 : delay;
+	return event_strikes(network_mood.lag, "a lag of the network") ? delay * 1000 : delay;
 }
 
 /* When something arrives that is sent now: in order. */
@@ -296,7 +297,7 @@ socket_receive(struct socket *socket, void *bytes, size_t size, bool peek)
 		return socket_has_end(socket) ? 0 : -EAGAIN;
 	if (n > size)
 		n = size;
-	if (n > 1 && !peek && chance_once_in(16))
+	if (n > 1 && !peek && event_strikes(16, "a short receive"))
 		n = chance_between(1, n);
 	stream_peek(&socket->input, bytes, n);
 	if (!peek)
@@ -318,7 +319,7 @@ socket_transmit(struct socket *socket, const void *bytes, size_t size)
 		return -EAGAIN;
 	if (size > room)
 		size = room;
-	if (size > 1 && chance_once_in(16))
+	if (size > 1 && event_strikes(16, "a short send"))
 		size = chance_between(1, size);
 	stream_put(socket->peer, bytes, size);
 	return (long)size;
@@ -556,7 +557,7 @@ CALL(int, accept4, int fd, struct sockaddr *address, socklen_t *length, int flag
 
 	if (!listener->count)
 		CALL_RETURN(-EAGAIN);
-	if (chance_once_in(200))
+	if (event_strikes(200, "a failed accept"))
 		CALL_RETURN(chance_once_in(2) ? -ECONNABORTED : -EMFILE);
 	socket = listener->waiting[0];
 	socket->server = true;
@@ -635,7 +636,7 @@ call_receive(int fd, void *bytes, size_t size, int flags)
 
 	if (!socket)
 		return -ENOTSOCK;
-	if (chance_once_in(300))
+	if (event_strikes(300, "EINTR of a socket"))
 		return -EINTR;
 	return socket_receive(socket, bytes, size, flags & MSG_PEEK);
 }
@@ -659,7 +660,7 @@ call_send(int fd, const void *bytes, size_t size)
 
 	if (!socket)
 		return -ENOTSOCK;
-	if (chance_once_in(300))
+	if (event_strikes(300, "EINTR of a socket"))
 		return -EINTR;
 	return socket_transmit(socket, bytes, size);
 }

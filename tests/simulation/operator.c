@@ -3,6 +3,7 @@
 
 #include "tests/simulation/chance.h"
 #include "tests/simulation/client.h"
+#include "tests/simulation/event.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/scheduler.h"
@@ -82,6 +83,10 @@ operator_ask(void)
 	if (!socket)
 		return;
 	operator_choose_request(text, sizeof(text));
+	if (!event_happens("asks: %.*s", (int)strcspn(text, "\n"), text)) {
+		network_close(socket, false);
+		return;
+	}
 	if (sscanf(text, "checkpoint delete c%u", &name) == 1)
 		model_checkpoint_deleted(name);
 	trace("asks: %.*s", (int)strcspn(text, "\n"), text);

@@ -5,6 +5,7 @@
 #include "tests/simulation/trace.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,9 @@ static int64_t now, progress;
 static uint64_t choices, choices_at_now;
 static int64_t times[TIMES]; /* of things to come, the latest first */
 static unsigned int time_count;
-static long turn; /* what is left of the turn, in basic blocks of the product */
+static long turn;           /* what is left of the turn, in basic blocks of the product */
+static uint64_t own_chance; /* its stream of choices */
+static uint64_t stop_at;    /* the number of a turn; 0: none */
 static jmp_buf outside;
 
 struct fiber *
@@ -117,7 +120,7 @@ scheduler_advance(void)
 					    : "nothing has got done for a minute");
 	}
 	now = next;
-	trace_note(now, "");
+	trace_note(now, choices, "");
 	choices_at_now = choices;
 	while (time_count && times[time_count - 1] <= now)
 		time_count--;
@@ -129,6 +132,7 @@ scheduler_choose(void)
 	struct fiber *can[FIBERS], *thawed[FIBERS], *chosen;
 	unsigned int count, warm;
 
+	chance_use(&own_chance);
 	for (;;) {
 		count = warm = 0;
 		for (struct fiber *fiber = fibers; fiber; fiber = fiber->next) {
@@ -157,7 +161,22 @@ static void
 scheduler_let(struct fiber *fiber)
 {
 	self = fiber;
-	trace_note(now, fiber ? fiber->name : "");
+	trace_note(now, choices, fiber ? fiber->name : "");
+	chance_use(fiber ? &fiber->chance : &own_chance);
+}
+
+void
+scheduler_stop_at(uint64_t number)
+{
+	stop_at = number;
+}
+
+/* On the stack of the fiber whose turn begins. */
+static void
+scheduler_meet_debugger(void)
+{
+	if (stop_at && choices == stop_at)
+		raise(SIGTRAP);
 }
 
 static void
@@ -166,10 +185,11 @@ scheduler_go(struct fiber *from)
 	struct fiber *to = scheduler_choose();
 
 	scheduler_let(to);
-	if (to == from)
-		return;
-	fiber_switch(from, to);
-	scheduler_let(from);
+	if (to != from) {
+		fiber_switch(from, to);
+		scheduler_let(from);
+	}
+	scheduler_meet_debugger();
 }
 
 bool
@@ -213,6 +233,7 @@ __sanitizer_cov_trace_pc(void)
 static void
 fiber_main(void)
 {
+	scheduler_meet_debugger();
 	scheduler_end(self->run(self->data));
 }
 
@@ -227,6 +248,7 @@ scheduler_start(const char *name, struct process *process, void *(*run)(void *da
 	if (count >= FIBERS)
 		trace_fail("there are %u fibers", count);
 	fiber->id = ++last_id;
+	fiber->chance = chance_stream(fiber->id);
 	fiber->process = process;
 	fiber->run = run;
 	fiber->data = data;
@@ -306,6 +328,7 @@ scheduler_run(void (*first)(void))
 	last_id = time_count = 0;
 	now = progress = 0;
 	choices = choices_at_now = 0;
+	own_chance = chance_stream(0);
 	if (!_setjmp(outside)) {
 		scheduler_let(scheduler_start("supervisor", NULL, scheduler_first, data));
 		fiber_switch(NULL, self);

@@ -28,6 +28,10 @@ scheduler_run(void (*first)(void));
 struct fiber *
 scheduler_start(const char *name, struct process *process, void *(*run)(void *data), void *data);
 
+/* At the beginning of that turn of a run, a debugger stops the program (SIGTRAP); 0: of none. */
+void
+scheduler_stop_at(uint64_t turn);
+
 /* NULL outside of a run. */
 struct fiber *
 scheduler_self(void);

@@ -5,12 +5,15 @@
  *     simulation --seed N        one run, and the hash of its trace; --loud prints the trace
  *     simulation --seeds A-B     many
  *     simulation --seconds S     as many as the time allows, from --first N on
+ *     simulation --seed N --shrink     a failing run without the events that it does not need
+ *     simulation --seed N --stop-at T  stops for a debugger at the beginning of turn T
  */
 #include "tests/simulation/chance.h"
 #include "tests/simulation/client.h"
 #include "tests/simulation/fiber.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
+#include "tests/simulation/shrink.h"
 #include "tests/simulation/supervisor.h"
 #include "tests/simulation/trace.h"
 
@@ -26,7 +29,7 @@
 struct plan {
 	uint64_t first, last;
 	double seconds; /* 0: no limit */
-	bool loud;
+	bool loud, shrink;
 };
 
 static double virtual_seconds;
@@ -48,6 +51,12 @@ simulation_run(uint64_t seed, bool loud)
 	scheduler_run(supervisor_run);
 	virtual_seconds += (double)scheduler_now() / 1e9;
 	return trace_hash();
+}
+
+static void
+simulation_run_quietly(uint64_t seed)
+{
+	simulation_run(seed, false);
 }
 
 static void
@@ -80,12 +89,18 @@ simulation_parse(struct plan *plan, int argc, char **argv)
 			plan->loud = true;
 			continue;
 		}
+		if (strcmp(argv[i], "--shrink") == 0) {
+			plan->shrink = true;
+			continue;
+		}
 		i++;
 		if (strcmp(argv[i - 1], "--seed") == 0) {
 			plan->first = plan->last = strtoull(value, NULL, 10);
 		} else if (strcmp(argv[i - 1], "--seeds") == 0) {
 			if (sscanf(value, "%" SCNu64 "-%" SCNu64, &plan->first, &plan->last) == 2)
 				continue;
+		} else if (strcmp(argv[i - 1], "--stop-at") == 0) {
+			scheduler_stop_at(strtoull(value, NULL, 10));
 		} else if (strcmp(argv[i - 1], "--first") == 0) {
 			plan->first = strtoull(value, NULL, 10);
 		} else if (strcmp(argv[i - 1], "--seconds") == 0) {
@@ -93,7 +108,7 @@ simulation_parse(struct plan *plan, int argc, char **argv)
 		} else {
 			fprintf(stderr,
 				"usage: %s [--seed N] [--seeds A-B] [--first N] "
-				"[--seconds S] [--loud]\n",
+				"[--seconds S] [--loud] [--shrink] [--stop-at T]\n",
 				argv[0]);
 			exit(2);
 		}
@@ -137,6 +152,8 @@ main(int argc, char **argv)
 	simulation_catch_signals();
 	fiber_prepare();
 	process_prepare();
+	if (plan.shrink)
+		shrink_run(plan.first, plan.seconds, simulation_run_quietly);
 	simulation_run_all(&plan);
 	fflush(stdout);
 	/* No destructor of the product may run. */

@@ -5,6 +5,7 @@
 #include "tests/simulation/client.h"
 #include "tests/simulation/descriptor.h"
 #include "tests/simulation/disk.h"
+#include "tests/simulation/event.h"
 #include "tests/simulation/file.h"
 #include "tests/simulation/io_ring.h"
 #include "tests/simulation/kaio.h"
@@ -263,7 +264,7 @@ static void
 supervisor_change_mood(void)
 {
 	disk_mood = usual_mood;
-	if (chance_once_in(12)) {
+	if (event_strikes(12, "the disk gets stuck")) {
 		disk_mood.stuck_until =
 			scheduler_now() + (int64_t)chance_between(1, 4000) * MILLISECOND;
 		trace("the disk gets stuck");
@@ -330,9 +331,9 @@ supervisor_let_live(void)
 {
 	bool lives = supervisor_sleep(supervisor_choose_time());
 
-	if (lives && chance_once_in(12))
+	if (lives && event_strikes(12, "stops the server for a while"))
 		lives = supervisor_pause_server();
-	if (lives && chance_once_in(12))
+	if (lives && event_strikes(12, "a quiet time"))
 		lives = supervisor_pass_quiet_time();
 	return lives;
 }
@@ -342,10 +343,12 @@ supervisor_live(void)
 {
 	const bool may_fail = dying || client_plan.fails_allowed;
 
-	supervisor_start();
+	if (!server)
+		supervisor_start();
 	supervisor_change_mood();
 	/* It reads its configuration again, also while it starts. */
-	if (chance_once_in(4) && supervisor_sleep((int64_t)chance_below(20) * MILLISECOND)) {
+	if (event_strikes(4, "asks for a reload") &&
+	    supervisor_sleep((int64_t)chance_below(20) * MILLISECOND)) {
 		trace("asks for a reload");
 		signals_raise(server, SIGHUP);
 	}
@@ -356,10 +359,12 @@ supervisor_live(void)
 		supervisor_await_end();
 		scheduler_sleep(100 * MILLISECOND);
 	} else if (chance_once_in(5)) {
-		supervisor_end();
+		if (event_happens("ends the server"))
+			supervisor_end();
 	} else if (chance_once_in(2)) {
-		supervisor_kill();
-	} else {
+		if (event_happens("kills the server"))
+			supervisor_kill();
+	} else if (event_happens("cuts the power")) {
 		supervisor_crash();
 	}
 }
@@ -381,7 +386,8 @@ supervisor_finish(void)
 	client_plan.leaves = 0;
 	client_plan.patience = client_plan.pause = 0;
 	before = client_answers;
-	supervisor_start();
+	if (!server)
+		supervisor_start();
 	supervisor_sleep(100 * MILLISECOND);
 	scheduler_wait("an answer of the last server", supervisor_sees_answer, &before,
 		       scheduler_now() + SECOND);

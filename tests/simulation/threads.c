@@ -5,6 +5,7 @@
  */
 #include "tests/simulation/call.h"
 #include "tests/simulation/chance.h"
+#include "tests/simulation/event.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
@@ -295,7 +296,7 @@ condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until)
 	fiber->signalled = false;
 	((struct lock *)mutex)->owner = 0;
 	/* A wait may end without a signal. */
-	if (chance_once_in(200))
+	if (event_strikes(200, "a wait without a signal"))
 		scheduler_yield();
 	else
 		scheduler_wait("a condition", condition_is_signalled, fiber, until);

@@ -11,14 +11,16 @@
 #define LINE  200
 
 static char lines[LINES][LINE];
-static uint64_t count, hash, seed_of_run;
+static uint64_t count, hash, seed_of_run, turn;
+static struct trace_verdict *told; /* NULL: it is printed */
 static bool loud_run;
 static int64_t now;
 static const char *who = "";
 
 void
-trace_note(int64_t time, const char *name)
+trace_note(int64_t time, uint64_t number, const char *name)
 {
+	turn = number;
 	now = time;
 	who = name;
 }
@@ -49,6 +51,12 @@ trace(const char *format, ...)
 		fprintf(stderr, "%s\n", line);
 }
 
+void
+trace_tell(struct trace_verdict *verdict)
+{
+	told = verdict;
+}
+
 uint64_t
 trace_hash(void)
 {
@@ -60,11 +68,15 @@ trace_fail(const char *format, ...)
 {
 	va_list arguments;
 
+	if (told) {
+		*told = (struct trace_verdict){.failed = true, .format = format};
+		_exit(1);
+	}
 	if (!loud_run) {
 		for (uint64_t i = count < LINES ? 0 : count - LINES; i < count; i++)
 			fprintf(stderr, "%s\n", lines[i % LINES]);
 	}
-	fprintf(stderr, "seed %" PRIu64 " fails: ", seed_of_run);
+	fprintf(stderr, "seed %" PRIu64 " fails in turn %" PRIu64 ": ", seed_of_run, turn);
 	va_start(arguments, format);
 	vfprintf(stderr, format, arguments);
 	va_end(arguments);

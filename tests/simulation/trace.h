@@ -14,12 +14,22 @@
 void
 trace_begin(uint64_t seed, bool loud);
 
-/* The time, and the name of who runs, which must stay until the next call. */
+/* The time, the number of the turn, and the name of who runs, which must stay until the next call.
+ */
 void
-trace_note(int64_t time, const char *name);
+trace_note(int64_t time, uint64_t turn, const char *name);
 
 __attribute__((format(printf, 1, 2))) void
 trace(const char *format, ...);
+
+struct trace_verdict {
+	bool failed;
+	const char *format; /* of the reason: the same for failures of one kind */
+};
+
+/* A failure is noted there, and not printed. */
+void
+trace_tell(struct trace_verdict *verdict);
 
 uint64_t
 trace_hash(void);
