@@ -78,7 +78,7 @@ end_process reader TERM
 "$python" - "$dir/status.json" "$device" <<'EOF2' >"$dir/check.log" 2>&1 || fail "wrong figures"
 import json, sys
 report = json.loads(open(sys.argv[1]).readline())
-read = report["operations"]["read"]
+read = report["requests"]["read"]
 assert report["name"] == sys.argv[2] and report["seconds"] >= 5, report
 assert read["iops"] > 10 and read["average-bytes"] == 4096, read
 assert abs(read["bytes-per-second"] - read["iops"] * 4096) < 1, read

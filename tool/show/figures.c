@@ -90,6 +90,32 @@ errors_of(json_t *image)
 	return errors;
 }
 
+static uint64_t
+json_count(json_t *object, const char *member)
+{
+	json_int_t count = json_integer_value(json_object_get(object, member));
+
+	return count > 0 ? (uint64_t)count : 0;
+}
+
+static uint64_t
+export_count(json_t *export, enum counter counter)
+{
+	return json_count(json_object_get(export, "counters"), counter_rows[counter].name);
+}
+
+static void
+sample_add_disk(struct sample *sample, json_t *image)
+{
+	static const enum counter operations[] = {COUNTER_READS, COUNTER_WRITES, COUNTER_FLUSHES,
+						  COUNTER_DISCARDS, COUNTER_ZEROES};
+
+	for (size_t i = 0; i < G_N_ELEMENTS(operations); i++)
+		sample->disk_operations += export_count(image, operations[i]);
+	sample->disk_bytes =
+		export_count(image, COUNTER_READ_BYTES) + export_count(image, COUNTER_WRITE_BYTES);
+}
+
 void
 sample_add_server(struct sample *sample, json_t *status, json_t *image)
 {
@@ -100,6 +126,10 @@ sample_add_server(struct sample *sample, json_t *status, json_t *image)
 	sample->server = json_integer_value(json_object_get(status, "pid"));
 	sample->requests = (uint64_t)json_integer_value(json_object_get(image, "requests"));
 	sample->errors = errors_of(image);
+	sample->held_now = json_count(image, "limited_now");
+	sample->held = json_count(image, "limited");
+	sample->held_us = json_count(image, "limited_us");
+	sample_add_disk(sample, image);
 	for (unsigned int op = 0; op < FIGURES_OPS; op++) {
 		json_t *buckets = json_object_get(latency, figures_op_names[op]);
 
@@ -109,26 +139,36 @@ sample_add_server(struct sample *sample, json_t *status, json_t *image)
 	}
 }
 
-static uint64_t
-export_count(json_t *export, enum counter counter)
+/* The operations on the image, of a server that doesn't count requests. */
+static void
+sample_take_operations(struct sample *sample, json_t *export)
 {
-	json_int_t count = json_integer_value(
-		json_object_get(json_object_get(export, "counters"), counter_rows[counter].name));
-
-	return count > 0 ? (uint64_t)count : 0;
-}
-
-void
-sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *export)
-{
-	*sample = (struct sample){.time = time};
-	sample_add_server(sample, status, export);
 	sample->count[FIGURES_READ] = export_count(export, COUNTER_READS);
 	sample->count[FIGURES_WRITE] = export_count(export, COUNTER_WRITES);
 	sample->count[FIGURES_FLUSH] = export_count(export, COUNTER_FLUSHES);
 	sample->count[FIGURES_DISCARD] = export_count(export, COUNTER_DISCARDS);
 	sample->sectors[FIGURES_READ] = export_count(export, COUNTER_READ_BYTES) / SECTOR;
 	sample->sectors[FIGURES_WRITE] = export_count(export, COUNTER_WRITE_BYTES) / SECTOR;
+}
+
+void
+sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *export)
+{
+	json_t *answered = json_object_get(export, "answered");
+
+	*sample = (struct sample){.time = time};
+	sample_add_server(sample, status, export);
+	if (!answered) {
+		sample_take_operations(sample, export);
+		return;
+	}
+	/* Those of zeroes are known by their latencies. */
+	for (unsigned int op = 0; op < FIGURES_ZERO; op++) {
+		json_t *one = json_object_get(answered, figures_op_names[op]);
+
+		sample->count[op] = json_count(one, "requests");
+		sample->sectors[op] = json_count(one, "bytes") / SECTOR;
+	}
 }
 
 /* ---- what happened between */
@@ -188,6 +228,26 @@ compare_op(const struct sample *before, const struct sample *after, enum figures
 	own->longest = figures_percentile(latency, 100);
 }
 
+/* What only the server knows besides latencies.  The counters of another one began at 0. */
+static void
+compare_server(const struct sample *before, const struct sample *after, struct figures *figures)
+{
+	static const struct sample none = {0};
+	const struct sample *from = before->server == after->server ? before : &none;
+	double held = (double)counter_growth(from->held, after->held);
+
+	if (!before->server)
+		return;
+	figures->disk_iops = (double)counter_growth(from->disk_operations, after->disk_operations) /
+			     figures->seconds;
+	figures->disk_bytes_per_second =
+		(double)counter_growth(from->disk_bytes, after->disk_bytes) / figures->seconds;
+	figures->held_per_second = held / figures->seconds;
+	if (held > 0)
+		figures->held_milliseconds =
+			(double)counter_growth(from->held_us, after->held_us) / 1000 / held;
+}
+
 void
 figures_between(const struct sample *before, const struct sample *after, struct figures *figures)
 {
@@ -202,6 +262,7 @@ figures_between(const struct sample *before, const struct sample *after, struct 
 		for (unsigned int i = 0; i < FIGURES_BUCKETS; i++)
 			all[i] += figures->latency[op][i];
 	}
+	compare_server(before, after, figures);
 	figures->median = figures_percentile(all, 50);
 	figures->p99 = figures_percentile(all, 99);
 }
@@ -236,4 +297,20 @@ figures_op_object(const struct figures *all, enum figures_op op)
 	json_object_set_new(object, "max-us", latency_value(figures->longest));
 	json_object_set_new(object, "histogram", histogram);
 	return object;
+}
+
+void
+figures_put_server(json_t *object, const struct figures *figures, uint64_t held_now, bool known)
+{
+	json_t *disk = json_null(), *held = json_null();
+
+	if (known) {
+		disk = json_pack("{sf sf}", "iops", figures->disk_iops, "bytes-per-second",
+				 figures->disk_bytes_per_second);
+		held = json_pack("{sI sf sf}", "now", (json_int_t)held_now, "per-second",
+				 figures->held_per_second, "average-ms",
+				 figures->held_milliseconds);
+	}
+	json_object_set_new(object, "disk", disk);
+	json_object_set_new(object, "held", held);
 }

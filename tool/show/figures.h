@@ -39,7 +39,10 @@ struct sample {
 	int64_t server; /* its process ID; 0: it didn't answer, and the fields below are 0 */
 	uint64_t latency[FIGURES_OPS][FIGURES_BUCKETS];
 	uint64_t errors;
-	uint64_t requests; /* in flight now */
+	uint64_t requests;                    /* in flight now */
+	uint64_t held_now;                    /* requests that a limit holds back now */
+	uint64_t held, held_us;               /* that were held back, and how long altogether */
+	uint64_t disk_operations, disk_bytes; /* on the image: read and written */
 };
 
 /* Reads the kernel's part, and sets the time; the server's is 0.  False: *error is set
@@ -51,8 +54,9 @@ sample_read(struct sample *sample, const struct device *device, GError **error);
 void
 sample_add_server(struct sample *sample, json_t *status, json_t *image);
 
-/* A sample of an export at `time`, when its server answered `status`: the server's counters, in
- * place of the kernel's. */
+/* A sample of an export at `time`, when its server answered `status`: the requests that its clients
+ * got answers to, in place of the kernel's.  A server that doesn't count requests tells of
+ * operations on the image. */
 void
 sample_of_export(struct sample *sample, int64_t time, json_t *status, json_t *export);
 
@@ -70,7 +74,11 @@ struct figures {
 	double seconds; /* the interval */
 	double busy;    /* part of it with a request in flight, 0 to 1 */
 	struct op_figures ops[FIGURES_OPS];
-	uint64_t median, p99; /* of all operations, as struct op_figures has them of one */
+	uint64_t median, p99; /* of all requests, as struct op_figures has them of one kind */
+	/* What the server did on the disk for them, and how long requests waited for a limit, on
+	 * average. */
+	double disk_iops, disk_bytes_per_second;
+	double held_per_second, held_milliseconds;
 	uint64_t latency[FIGURES_OPS][FIGURES_BUCKETS];
 };
 
@@ -83,6 +91,11 @@ figures_between(const struct sample *before, const struct sample *after, struct 
  * none. */
 uint64_t
 figures_percentile(const uint64_t buckets[FIGURES_BUCKETS], unsigned int percent);
+
+/* Adds "disk" and "held" to an object: what the server did on the disk, and the requests that a
+ * limit held back; null unless `known`. */
+void
+figures_put_server(json_t *object, const struct figures *figures, uint64_t held_now, bool known);
 
 /* The figures of an operation, as the manual's "The status in JSON" has them.  Caller frees
  * (json_decref). */

@@ -96,8 +96,8 @@ add_number(GString *line, uint64_t number, bool known, int width)
 /* ---- lines */
 
 static const char *const order_words[ROW_ORDERS] = {
-	"name",         "IO/s", "reads/s", "writes/s",  "MB/s",        "MB/s read",
-	"MB/s written", "ms",   "p99",     "in flight", "connections",
+	"name", "IO/s", "reads/s",         "writes/s",  "MB/s", "MB/s read",   "MB/s written",
+	"ms",   "p99",  "disk operations", "in flight", "held", "connections",
 };
 
 void
@@ -107,7 +107,7 @@ frame_summary(const struct frame *frame, GPtrArray *lines)
 	g_autofree char *time = g_date_time_format(now, "%H:%M:%S");
 	g_autofree char *first = NULL, *second = NULL;
 	unsigned int devices = 0, exports = 0, troubles = 0;
-	double reads = 0, writes = 0, read_bytes = 0, written_bytes = 0;
+	double reads = 0, writes = 0, read_bytes = 0, written_bytes = 0, disk = 0;
 	uint64_t in_flight = 0;
 
 	for (guint i = 0; i < frame->rows->len; i++) {
@@ -120,31 +120,62 @@ frame_summary(const struct frame *frame, GPtrArray *lines)
 		writes += row_figure(row, ROW_WRITES);
 		read_bytes += row_figure(row, ROW_READ_BANDWIDTH);
 		written_bytes += row_figure(row, ROW_WRITE_BANDWIDTH);
+		disk += row_figure(row, ROW_DISK);
 		in_flight += row->in_flight;
 	}
 	first = g_strdup_printf(
-		"nbdloop top - %s, every %g s, %u device%s, %u export%s, %u in trouble; sorted by %s%s",
+		"nbdloop top - %s, every %g s, %u device%s, %u export%s, %u in trouble; by %s%s",
 		time, frame->delay, devices, devices == 1 ? "" : "s", exports,
 		exports == 1 ? "" : "s", troubles, order_words[frame->order],
 		frame->reverse ? ", reversed" : "");
-	second = g_strdup_printf("read %.1f/s, %.1f MB/s; written %.1f/s, %.1f MB/s; %" PRIu64
-				 " in flight%s%s",
-				 reads, read_bytes / 1e6, writes, written_bytes / 1e6, in_flight,
-				 frame->lacks_servers ? "; still looking for servers" : "",
-				 frame->hidden ? "; idle lines are hidden (i)" : "");
+	second = g_strdup_printf("read %.1f/s, %.1f MB/s; written %.1f/s, %.1f MB/s; disk %.1f/s; "
+				 "%" PRIu64 " in flight",
+				 reads, read_bytes / 1e6, writes, written_bytes / 1e6, disk,
+				 in_flight);
 	add_line(frame, lines, first);
 	add_line(frame, lines, second);
 }
 
+char *
+frame_remarks(const struct frame *frame)
+{
+	GString *text = g_string_new(NULL);
+
+	if (frame->denied)
+		g_string_append_printf(text, "%u server%s: permission denied (run as root)",
+				       frame->denied, frame->denied == 1 ? "" : "s");
+	if (frame->lacks_servers)
+		g_string_append_printf(text, "%sstill looking for servers", text->len ? "; " : "");
+	if (frame->hidden)
+		g_string_append_printf(text, "%sidle lines are hidden (i)", text->len ? "; " : "");
+	return g_string_free(text, FALSE);
+}
+
+/* The columns up to HELD fit a screen of 80. */
 void
 frame_headings(const struct frame *frame, GPtrArray *lines)
 {
-	g_autofree char *line =
-		g_strdup_printf("%-*s %7s %7s %7s %7s %6s %7s %4s %4s  %-8s %-8s %s", NAME_CELLS,
-				"DEVICE/EXPORT", "r/s", "w/s", "rMB/s", "wMB/s", "ms", "p99us",
-				"INFL", "CONN", "ENGINE", "TLS", "IMAGE, LIMITS, TROUBLE");
+	g_autofree char *line = g_strdup_printf(
+		"%-*s %6s %6s %6s %6s %6s %6s %5s %6s %4s %4s %4s  %-8s %-8s %s", NAME_CELLS,
+		"DEVICE/EXPORT", "r/s", "w/s", "rMB/s", "wMB/s", "disk/s", "diskMB", "ms", "p99",
+		"INFL", "HELD", "CONN", "ENGINE", "TLS", "IMAGE, LIMITS");
 
 	add_line(frame, lines, line);
+}
+
+/* An upper bound, of which only powers of 2 are known: no digits that mean nothing. */
+static void
+add_latency(GString *line, uint64_t us)
+{
+	char text[32] = "-";
+
+	if (us >= 1000000)
+		g_snprintf(text, sizeof(text), "%.3gs", (double)us / 1e6);
+	else if (us >= 1000)
+		g_snprintf(text, sizeof(text), "%.3gms", (double)us / 1e3);
+	else if (us > 0)
+		g_snprintf(text, sizeof(text), "%" PRIu64 "us", us);
+	g_string_append_printf(line, " %6s", text);
 }
 
 static void
@@ -157,8 +188,41 @@ add_facts(GString *line, const struct row *row)
 	g_string_append_printf(line, " %s%s%s", row->image ? row->image : "-",
 			       row->limits && *row->limits ? ", " : "",
 			       row->limits ? row->limits : "");
+}
+
+/* Returns whether a limit holds requests back, or has done so in the interval. */
+static bool
+row_is_held(const struct row *row)
+{
+	return row->held > 0 || row->figures.held_per_second > 0;
+}
+
+unsigned int
+frame_row_lines(const struct row *row)
+{
+	return (row->trouble && (row->device || !row->silent)) || row_is_held(row) ? 2 : 1;
+}
+
+/* The second line. */
+static void
+add_notes(const struct frame *frame, const struct row *row, GPtrArray *lines)
+{
+	g_autoptr(GString) line = g_string_new("  ");
+
 	if (row->trouble)
-		g_string_append_printf(line, "; %s", row->trouble);
+		g_string_append(line, row->trouble);
+	if (row_is_held(row)) {
+		g_string_append_printf(line, "%s%" PRIu64 " held", row->trouble ? "; " : "",
+				       row->held);
+		if (row->figures.held_per_second > 0)
+			g_string_append_printf(line, ", %.1f/s wait %.3g ms",
+					       row->figures.held_per_second,
+					       row->figures.held_milliseconds);
+		g_string_append_printf(line, ": %s",
+				       row->limits && *row->limits ? row->limits
+								   : "a limit of each client");
+	}
+	add_line(frame, lines, line->str);
 }
 
 void
@@ -175,28 +239,21 @@ frame_row(const struct frame *frame, const struct row *row, GPtrArray *lines)
 		add_line(frame, lines, line->str);
 		return;
 	}
-	add_figure(line, row_figure(row, ROW_READS), row->measured, 8);
-	add_figure(line, row_figure(row, ROW_WRITES), row->measured, 8);
-	add_figure(line, row_figure(row, ROW_READ_BANDWIDTH) / 1e6, row->measured, 8);
-	add_figure(line, row_figure(row, ROW_WRITE_BANDWIDTH) / 1e6, row->measured, 8);
-	add_figure(line, row->milliseconds, row->milliseconds > 0, 7);
-	if (row->silent) {
-		g_string_append_printf(line, "  %s; %s", row->trouble,
-				       row->image ? row->image : "-");
-		add_line(frame, lines, line->str);
-		return;
-	}
-	if (row->figures.p99) {
-		g_autofree char *p99 = g_strdup_printf("<%" PRIu64, row->figures.p99);
-
-		g_string_append_printf(line, " %7s", p99);
-	} else {
-		g_string_append_printf(line, " %7s", "-");
-	}
+	add_figure(line, row_figure(row, ROW_READS), row->measured, 7);
+	add_figure(line, row_figure(row, ROW_WRITES), row->measured, 7);
+	add_figure(line, row_figure(row, ROW_READ_BANDWIDTH) / 1e6, row->measured, 7);
+	add_figure(line, row_figure(row, ROW_WRITE_BANDWIDTH) / 1e6, row->measured, 7);
+	add_figure(line, row->figures.disk_iops, row->measured && row->told, 7);
+	add_figure(line, row->figures.disk_bytes_per_second / 1e6, row->measured && row->told, 7);
+	add_figure(line, row->milliseconds, row->milliseconds > 0, 6);
+	add_latency(line, row->figures.p99);
 	add_number(line, row->in_flight, row->told || row->device, 5);
+	add_number(line, row->held, row->told, 5);
 	add_number(line, row->connections, row->told, 5);
 	add_facts(line, row);
 	add_line(frame, lines, line->str);
+	if (frame_row_lines(row) > 1)
+		add_notes(frame, row, lines);
 }
 
 void
@@ -215,9 +272,10 @@ frame_help(const struct frame *frame, GPtrArray *lines)
 		"  i            hide what is idle, or show it",
 		"  arrows, page up, page down, home, end: the rest of the list and of its lines",
 		"",
-		"ms: the average time of a request in the kernel.  p99us: 99 % of the requests took",
-		"less than that many microseconds in the server, of which only powers of 2 are known.",
-		"MB: 1,000,000 bytes.  INFL: requests in flight.  CONN: connections.",
+		"r/s to wMB/s: what clients asked for.  disk/s, diskMB: what the server did on the",
+		"disk, per second.  ms: the average time of a request in the kernel.  p99: 99 % of the",
+		"requests took less in the server.  INFL: requests in flight.  HELD: requests that a",
+		"limit holds back.  CONN: connections.  MB: 1,000,000 bytes.",
 		"",
 		"Any key goes back.",
 	};

@@ -16,6 +16,7 @@ struct frame {
 	bool reverse;
 	double delay;         /* seconds */
 	bool lacks_servers;   /* not all have been found */
+	unsigned int denied;  /* servers that answer only other users */
 	unsigned int hidden;  /* rows that are left out because nothing happens */
 	unsigned int columns; /* of the screen; 0: lines may have any length */
 	unsigned int left;    /* how many cells of the lines are left of the screen */
@@ -27,9 +28,17 @@ struct frame {
 void
 frame_summary(const struct frame *frame, GPtrArray *lines);
 
+/* What the list lacks, and why.  Caller frees (g_free). */
+char *
+frame_remarks(const struct frame *frame);
+
 /* One line: the headings. */
 void
 frame_headings(const struct frame *frame, GPtrArray *lines);
+
+/* How many lines frame_row() appends: a second one has trouble, or a limit that is reached. */
+unsigned int
+frame_row_lines(const struct row *row);
 void
 frame_row(const struct frame *frame, const struct row *row, GPtrArray *lines);
 

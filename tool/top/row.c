@@ -4,8 +4,6 @@
 #include "tool/link/server_link.h"
 #include "tool/show/export_columns.h"
 
-#include "engine/counters.h"
-
 #include <inttypes.h>
 #include <string.h>
 
@@ -13,9 +11,8 @@
 #define PATIENCE G_USEC_PER_SEC
 
 const char *const row_order_names[ROW_ORDERS + 1] = {
-	"name",      "iops",           "read-iops",       "write-iops",
-	"bandwidth", "read-bandwidth", "write-bandwidth", "ms",
-	"p99",       "in-flight",      "connections",     NULL,
+	"name", "iops", "read-iops", "write-iops", "bandwidth", "read-bandwidth", "write-bandwidth",
+	"ms",   "p99",  "disk-iops", "in-flight",  "held",      "connections",    NULL,
 };
 
 void
@@ -47,12 +44,6 @@ member_number(json_t *object, const char *member)
 	json_int_t number = json_integer_value(json_object_get(object, member));
 
 	return number > 0 ? (uint64_t)number : 0;
-}
-
-static uint64_t
-export_counter(json_t *export, enum counter counter)
-{
-	return member_number(json_object_get(export, "counters"), counter_rows[counter].name);
 }
 
 static const char *
@@ -94,13 +85,17 @@ figures_of_export(const struct watched *source, json_t *export, json_t *earlier,
 static void
 row_take_export(struct row *row, json_t *status, json_t *export)
 {
+	struct sample sample;
+
+	sample_of_export(&sample, 0, status, export);
 	row->told = true;
 	row->pid = server_link_pid(status);
 	row->engine = member_text(export, "engine");
 	row->tls = member_text(status, "tls");
 	row->limits = export_limits_text(json_object_get(export, "limits"));
 	row->connections = member_number(export, "connections");
-	row->errors = export_counter(export, COUNTER_ERRORS);
+	row->errors = sample.errors;
+	row->held = sample.held_now;
 }
 
 /* ---- one row */
@@ -121,7 +116,8 @@ row_take_trouble(struct row *row, const struct watched *source)
 					why ? ": " : "", why ? why : "");
 }
 
-/* Of the operations of `kernel`, the server knows how long they took, and how many were zeroes. */
+/* Of the requests of `kernel`, the server knows how long they took, how many were zeroes, and what
+ * became of them. */
 static void
 merge_figures(struct figures *kernel, const struct figures *server)
 {
@@ -130,6 +126,10 @@ merge_figures(struct figures *kernel, const struct figures *server)
 		kernel->ops[op].p99 = server->ops[op].p99;
 		kernel->ops[op].longest = server->ops[op].longest;
 	}
+	kernel->disk_iops = server->disk_iops;
+	kernel->disk_bytes_per_second = server->disk_bytes_per_second;
+	kernel->held_per_second = server->held_per_second;
+	kernel->held_milliseconds = server->held_milliseconds;
 	kernel->median = server->median;
 	kernel->p99 = server->p99;
 	memcpy(kernel->latency, server->latency, sizeof(kernel->latency));
@@ -232,6 +232,8 @@ rows_add(GPtrArray *rows, const struct watched *source)
 		g_ptr_array_add(rows, row_of_device(source));
 		return;
 	}
+	if (watched_is_gone(source) || watched_is_denied(source))
+		return;
 	earlier = earlier_exports(source);
 	json_array_foreach(exports, i, export)
 		g_ptr_array_add(rows, row_of_server(source, export, earlier));
@@ -260,7 +262,9 @@ row_figure(const struct row *row, enum row_order order)
 	case ROW_WRITE_BANDWIDTH: return ops[FIGURES_WRITE].bytes_per_second;
 	case ROW_MILLISECONDS: return row->milliseconds;
 	case ROW_P99: return (double)row->figures.p99;
+	case ROW_DISK: return row->figures.disk_iops;
 	case ROW_IN_FLIGHT: return (double)row->in_flight;
+	case ROW_HELD: return (double)row->held;
 	case ROW_CONNECTIONS: return (double)row->connections;
 	case ROW_NAME:
 	case ROW_ORDERS: break;
@@ -302,7 +306,8 @@ rows_sort(GPtrArray *rows, enum row_order order, bool reverse)
 bool
 row_is_idle(const struct row *row)
 {
-	return row_figure(row, ROW_IOPS) == 0 && row->in_flight == 0 && !row->trouble;
+	return row_figure(row, ROW_IOPS) == 0 && row->in_flight == 0 && row->held == 0 &&
+	       !row->trouble;
 }
 
 /* ---- JSON */
@@ -351,6 +356,7 @@ row_object(const struct row *row)
 			    number_or_null(row->figures.median > 0, row->figures.median));
 	json_object_set_new(object, "p99-us",
 			    number_or_null(row->figures.p99 > 0, row->figures.p99));
-	json_object_set_new(object, "operations", ops);
+	json_object_set_new(object, "requests", ops);
+	figures_put_server(object, &row->figures, row->held, row->measured && row->told);
 	return object;
 }

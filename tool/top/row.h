@@ -24,7 +24,9 @@ enum row_order {
 	ROW_WRITE_BANDWIDTH,
 	ROW_MILLISECONDS,
 	ROW_P99,
+	ROW_DISK, /* operations on the disk */
 	ROW_IN_FLIGHT,
+	ROW_HELD,
 	ROW_CONNECTIONS,
 	ROW_ORDERS,
 };
@@ -48,12 +50,14 @@ struct row {
 	bool measured; /* .figures are known, but for those that only a server knows */
 	int64_t pid;   /* the server's process; 0: unknown */
 	uint64_t in_flight, connections, errors;
+	uint64_t held;       /* requests that a limit holds back now */
 	uint64_t size;       /* bytes */
 	double milliseconds; /* the average time in the kernel; of an export 0 */
 	struct figures figures;
 };
 
-/* Appends the rows (struct row *) of a source, at least one. */
+/* Appends the rows (struct row *) of a source: none of a server that was found by itself, and is
+ * gone or refuses us. */
 void
 rows_add(GPtrArray *rows, const struct watched *source);
 

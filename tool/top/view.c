@@ -181,38 +181,49 @@ frame_of(const struct view *view, unsigned int columns)
 		.reverse = view->reverse,
 		.delay = view->delay,
 		.lacks_servers = view->lacks_servers,
+		.denied = view->denied,
 		.hidden = view->hides_idle,
 		.columns = columns,
 	};
 }
 
 static char *
-message_of(const struct view *view, unsigned int columns)
+message_of(const struct view *view, const struct frame *frame)
 {
-	g_autofree char *question = NULL;
+	unsigned int columns = frame->columns;
+	g_autofree char *question = NULL, *remarks = frame_remarks(frame);
 
 	if (view->question) {
 		question = g_strdup_printf("Seconds between measurements (now %g): %s_",
 					   view->delay, view->question->str);
 		return frame_cut(question, 0, columns);
 	}
-	return frame_cut(view->message ? view->message : "", 0, columns);
+	return frame_cut(view->message ? view->message : remarks, 0, columns);
 }
 
 static void
 view_add_list(struct view *view, struct frame *frame, unsigned int room, GPtrArray *texts)
 {
 	g_autoptr(GPtrArray) shown = g_ptr_array_new();
+	guint last, end;
+	unsigned int below = 0;
 
 	for (guint i = 0; i < view->rows->len; i++) {
 		if (!view->hides_idle || !row_is_idle(view->rows->pdata[i]))
 			g_ptr_array_add(shown, view->rows->pdata[i]);
 	}
-	view->first = MIN(view->first, shown->len > room ? shown->len - room : 0);
+	last = shown->len;
+	/* The last rows that fill the room. */
+	while (last > 0 && (below += frame_row_lines(shown->pdata[last - 1])) <= room)
+		last--;
+	view->first = MIN(view->first, last);
 	frame->left = view->left;
 	frame_headings(frame, texts);
-	for (guint i = view->first; i < shown->len && i - view->first < room; i++)
+	end = texts->len + room;
+	for (guint i = view->first; i < shown->len && texts->len < end; i++)
 		frame_row(frame, shown->pdata[i], texts);
+	if (texts->len > end)
+		g_ptr_array_set_size(texts, (gint)end);
 	if (view->rows->len == 0)
 		g_ptr_array_add(texts,
 				frame_cut(geteuid() == 0 ? "no device is attached, and no server "
@@ -233,7 +244,7 @@ view_screen(struct view *view, unsigned int columns, unsigned int lines)
 		frame_help(&frame, texts);
 	} else {
 		frame_summary(&frame, texts);
-		g_ptr_array_add(texts, message_of(view, columns));
+		g_ptr_array_add(texts, message_of(view, &frame));
 		view_add_list(view, &frame, lines > ABOVE ? lines - ABOVE : 0, texts);
 	}
 	for (guint i = 0; i < texts->len && i < lines; i++) {
@@ -258,7 +269,7 @@ view_print(struct view *view, FILE *out)
 	struct frame frame = frame_of(view, 0);
 
 	frame_summary(&frame, texts);
-	g_ptr_array_add(texts, g_strdup(""));
+	g_ptr_array_add(texts, message_of(view, &frame));
 	view_add_list(view, &frame, G_MAXINT, texts);
 	for (guint i = 0; i < texts->len; i++)
 		fprintf(out, "%s\n", (char *)texts->pdata[i]);

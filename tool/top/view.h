@@ -17,14 +17,15 @@ struct view {
 	enum row_order order;
 	bool reverse;
 	bool hides_idle;
-	bool lacks_servers; /* not all have been found */
-	bool helps;         /* the help is shown */
-	GString *question;  /* the delay that is being typed; NULL: none */
-	double delay;       /* seconds */
-	char *message;      /* until the next key; NULL: none */
-	unsigned int first; /* row at the top */
-	unsigned int left;  /* cells that are left of the screen */
-	GPtrArray *rows;    /* struct row *, owned; sorted by view_sort() */
+	bool lacks_servers;  /* not all have been found */
+	unsigned int denied; /* servers that answer only other users */
+	bool helps;          /* the help is shown */
+	GString *question;   /* the delay that is being typed; NULL: none */
+	double delay;        /* seconds */
+	char *message;       /* until the next key; NULL: none */
+	unsigned int first;  /* row at the top */
+	unsigned int left;   /* cells that are left of the screen */
+	GPtrArray *rows;     /* struct row *, owned; sorted by view_sort() */
 };
 
 enum view_wish {

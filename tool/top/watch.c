@@ -148,6 +148,7 @@ watch_see(struct watch *watch, bool device, const char *name)
 			return source;
 	}
 	source = watched_new(device, name);
+	source->found = true;
 	g_ptr_array_add(watch->sources, source);
 	return source;
 }
@@ -248,6 +249,16 @@ watch_take(struct watch *watch)
 		all = all && source->asked == 0;
 	}
 	return all;
+}
+
+unsigned int
+watch_denied(const struct watch *watch)
+{
+	unsigned int denied = 0;
+
+	for (guint i = 0; i < watch->sources->len; i++)
+		denied += watched_is_denied(watch->sources->pdata[i]);
+	return denied;
 }
 
 bool

@@ -38,6 +38,10 @@ watch_ask(struct watch *watch);
 bool
 watch_take(struct watch *watch);
 
+/* How many servers answer only other users. */
+unsigned int
+watch_denied(const struct watch *watch);
+
 /* Whether the search for servers takes unusually long: what it has not found yet is missing. */
 bool
 watch_lacks_servers(const struct watch *watch);

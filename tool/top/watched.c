@@ -73,8 +73,10 @@ source_ask_server(const char *path)
 	g_autoptr(GError) error = NULL;
 
 	answer->status = server_link_ask(path, "status", &error);
-	if (!answer->status)
+	if (!answer->status) {
 		answer->trouble = g_strdup(error->message);
+		answer->error = error->code;
+	}
 	return answer;
 }
 
@@ -159,4 +161,20 @@ watched_take(struct watched *source)
 	if (!source->before)
 		answer_free(source->now);
 	source->now = answer;
+}
+
+bool
+watched_is_gone(const struct watched *source)
+{
+	int error = source->found && source->now ? source->now->error : 0;
+
+	return error == ENOENT || error == ECONNREFUSED;
+}
+
+bool
+watched_is_denied(const struct watched *source)
+{
+	int error = source->found && source->now ? source->now->error : 0;
+
+	return error == EACCES || error == EPERM;
 }

@@ -21,11 +21,13 @@ struct answer {
 	json_t *status;          /* the server's, or NULL; a reference of its own */
 	char *image;             /* of a device: listing_source(), which looks at the file */
 	char *trouble;           /* a sentence, or NULL */
+	int error;               /* of .trouble, of a server: an errno; 0: none */
 };
 
 struct watched {
 	gatomicrefcount references; /* the owner's, and that of a thread */
 	bool device;
+	bool found; /* by a search: the user has not named it */
 	bool seen;  /* by the search that goes on */
 	char *name; /* "nbd0", or the path of a control socket */
 
@@ -57,6 +59,14 @@ watched_ask(struct watched *source, GThreadPool *pool);
 /* Takes a fresh answer, if there is one. */
 void
 watched_take(struct watched *source);
+
+/* Returns whether a server that was found has ended meanwhile. */
+bool
+watched_is_gone(const struct watched *source);
+
+/* Returns whether a server that was found answers only other users. */
+bool
+watched_is_denied(const struct watched *source);
 
 /* `event` is an eventfd, which each answer adds 1 to. */
 GThreadPool *

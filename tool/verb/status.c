@@ -265,6 +265,12 @@ print_text(const struct view *view, const struct figures *figures)
 		printf("in the server: %" PRIu64 ", %" PRIu64 " failed since the image was opened",
 		       sample->requests, sample->errors);
 	printf("\n");
+	if (sample->server)
+		printf("on the disk: %.1f operations/s, %.1f MB/s\n", figures->disk_iops,
+		       figures->disk_bytes_per_second / 1e6);
+	if (sample->held_now || figures->held_per_second > 0)
+		printf("held by a limit: %" PRIu64 "; %.1f/s waited %.1f ms on average\n",
+		       sample->held_now, figures->held_per_second, figures->held_milliseconds);
 	print_histogram(sample, figures);
 }
 
@@ -289,7 +295,8 @@ status_print_json(const struct view *view, const struct figures *figures, bool p
 					      (json_int_t)view->sample.in_flight[0], "write",
 					      (json_int_t)view->sample.in_flight[1]));
 	}
-	json_object_set_new(object, "operations", ops);
+	json_object_set_new(object, "requests", ops);
+	figures_put_server(object, figures, view->sample.held_now, view->sample.server != 0);
 	json_object_set_new(object, "server-status", status ? json_incref(status) : json_null());
 	output_json(stdout, object, pretty);
 }

@@ -61,7 +61,7 @@ static const struct option_row top_option_rows[] = {
 		.field = FIELD(sort),
 		.choices = row_order_names,
 		.initial = "iops",
-		.arg = "name|iops|read-iops|write-iops|bandwidth|read-bandwidth|write-bandwidth|ms|p99|in-flight|connections",
+		.arg = "name|iops|read-iops|write-iops|bandwidth|read-bandwidth|write-bandwidth|ms|p99|disk-iops|in-flight|held|connections",
 		.help = "begin with the lines sorted by this",
 	},
 	{.name = NULL},
@@ -99,6 +99,7 @@ top_print_json(struct top *top)
 	json_object_set_new(object, "seconds",
 			    json_real((double)(top->asked - top->taken) / G_USEC_PER_SEC));
 	json_object_set_new(object, "searching", json_boolean(top->view.lacks_servers));
+	json_object_set_new(object, "denied", json_integer(top->view.denied));
 	json_object_set_new(object, "lines", rows);
 	output_json(stdout, object, false);
 }
@@ -123,6 +124,7 @@ top_report(struct top *top)
 	for (guint i = 0; i < top->watch.sources->len; i++)
 		rows_add(rows, top->watch.sources->pdata[i]);
 	top->view.lacks_servers = watch_lacks_servers(&top->watch);
+	top->view.denied = watch_denied(&top->watch);
 	view_sort(&top->view);
 	/* The first answers have nothing to be compared with. */
 	if (top->form == FORM_SCREEN)

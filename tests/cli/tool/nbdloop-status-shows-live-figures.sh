@@ -72,6 +72,7 @@ for operation in read write flush discard zero; do
 	shows "^$operation +0\.0 +0\.0 +- +- +- +- +-$"
 done
 shows '^in flight: 0 reads, 0 writes; busy 0 % of [1-9][0-9]*\.[0-9] s; in the server: 0, 0 failed since the image was opened$'
+shows '^on the disk: 0\.0 operations/s, 0\.0 MB/s$'
 expect_equal "requests in the histogram" 151 "$(awk '$1 == "<" && NF >= 4 {sum += $4} END {print sum}' "$dir/text.log")"
 shows '^ +< [0-9]+ +0 +[0-9]+ +#{40}$'
 
@@ -100,7 +101,7 @@ end_process watch TERM
 "$python" - "$dir/watch.log" <<'EOF2' >"$dir/check.log" 2>&1 || fail "a server's whole life is taken for a second"
 import json, sys
 reports = [json.loads(line) for line in open(sys.argv[1]) if line.startswith("{")]
-assert sum(sum(sum(o["histogram"]) for o in r["operations"].values()) for r in reports) == 0, reports
+assert sum(sum(sum(o["histogram"]) for o in r["requests"].values()) for r in reports) == 0, reports
 assert any(r["server-status"] for r in reports[-1:]), reports[-1]
 EOF2
 stop_server

@@ -47,6 +47,8 @@ add_process 4003 nbdloopd --control "$dir/one.ctl" one.img
 # Nothing is asked that is no server of ours.
 add_process 4004 nc -U --control=other.ctl
 echo nc >"$NBDLOOP_SYSROOT/proc/4004/comm"
+# Nor is a server listed whose socket is gone.
+add_process 4006 nbdloopd --control gone.ctl one.img
 
 set_file() # FILE TEXT
 {
@@ -87,11 +89,11 @@ shows() # REGEX
 {
 	grep -qE -- "$1" "$dir/text.log" || fail "nbdloop top doesn't show: $1"
 }
-shows '^nbdloop top - [0-9:]{8}, every 1.5 s, 3 devices, 2 exports, 1 in trouble; sorted by name$'
-shows '^DEVICE/EXPORT +r/s +w/s +rMB/s +wMB/s +ms +p99us +INFL +CONN +ENGINE +TLS +IMAGE'
-shows "^/dev/nbd0 +0.00 +0.00 +0.00 +0.00 +- +- +5 +0 +(io_uring|aio|threads) +off +$dir/one.img$"
+shows '^nbdloop top - [0-9:]{8}, every 1.5 s, 3 devices, 2 exports, 1 in trouble; by name$'
+shows '^DEVICE/EXPORT +r/s +w/s +rMB/s +wMB/s +disk/s +diskMB +ms +p99 +INFL +HELD +CONN +ENGINE +TLS +IMAGE'
+shows "^/dev/nbd0 +0.00 +0.00 +0.00 +0.00 +0.00 +0.00 +- +- +5 +0 +0 +(io_uring|aio|threads) +off +$dir/one.img$"
 shows "^/dev/nbd10 .* nbd://server.example/disk"
-shows "^$two_pid: +0.00 .* +0 +0 .* $dir/two.img, iops-limit=100000,burst:5000 connections-limit=7$"
+shows "^$two_pid: +0.00 .* +0 +0 +0 .* $dir/two.img, iops-limit=100000,burst:5000 connections-limit=7$"
 shows '^/.*  no answer'
 expect_equal "order of the names" "/dev/nbd0 /dev/nbd1 /dev/nbd10" "$(sed -n 's|^\(/dev/nbd[0-9]*\) .*|\1|p' "$dir/text.log" | xargs)"
 expect_equal "lines of one device" 1 "$(nbdloop top -b -d 0.1 -n 1 nbd0 | grep -c '^/dev/')"
@@ -103,7 +105,7 @@ echo nbdloopd >"$NBDLOOP_SYSROOT/proc/4005/comm"
 mkfifo "$NBDLOOP_SYSROOT/proc/4005/cmdline"
 timeout $((20 * time_factor)) nbdloop top --batch -d 0.4 -n 3 >"$dir/text.log" || fail "a process that hangs holds nbdloop top up"
 shows '^/dev/nbd0 .* [0-9.]+ '
-shows '; still looking for servers$'
+shows '^still looking for servers$'
 rm -r "$NBDLOOP_SYSROOT/proc/4005"
 
 refuses() # REGEX [WORD...]
@@ -191,16 +193,16 @@ appears "^$two_pid: +[1-9][0-9.]+ +0.00 .* +1 "
 # It reads most, so it is the first.
 expect_equal "the line of the busy export" 5 "$(line_of "^$two_pid:")"
 type_keys N
-appears 'sorted by name$'
+appears '; by name$'
 expect_equal "the first line, by name" 5 "$(line_of '^/dev/nbd0 ')"
 type_keys r
-appears 'sorted by name, reversed$'
+appears '; by name, reversed$'
 type_keys '>'
-appears 'sorted by IO/s, reversed$'
+appears '; by IO/s, reversed$'
 type_keys R M
-appears 'sorted by MB/s$'
+appears '; by MB/s$'
 type_keys '<'
-appears 'sorted by writes/s$'
+appears '; by writes/s$'
 type_keys i
 appears 'idle lines are hidden'
 screen
@@ -240,7 +242,7 @@ appears 'no answer'
 type_keys Home
 appears '^/dev/nbd0 '
 mux resize-window -x 110 -y 20
-appears ' IMAGE, LIMITS'
+appears ' CONN  ENGINE '
 type_keys q
 restored
 

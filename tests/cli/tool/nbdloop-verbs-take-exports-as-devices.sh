@@ -54,7 +54,7 @@ grep -qE '^read +[1-9][0-9.]+ +[0-9.]+ +4\.0 +- +<[0-9]+' "$dir/status" || fail 
 nbdloop status --json "$control:disk" >"$dir/json"
 "$python" -c 'import json, sys
 d = json.load(open(sys.argv[1]))
-assert d["export"] == "disk" and d["operations"]["read"]["iops"] > 1 and "busy" not in d, d
+assert d["export"] == "disk" and d["requests"]["read"]["iops"] > 1 and "busy" not in d, d
 assert [e["name"] for e in d["server-status"]["exports"]] == ["disk"], d' "$dir/json" || fail "the JSON is: $(cat "$dir/json")"
 end_process reader KILL
 pid=$server_pid

@@ -12,6 +12,7 @@
 #include "tests/lib/suite.h"
 
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,6 +247,70 @@ START_TEST(many_exports_hold_nothing_up)
 }
 END_TEST
 
+static GPtrArray *
+rows_of_failure(int error, bool found)
+{
+	struct answer now = {.time = 1, .trouble = (char *)"it fails", .error = error};
+	struct watched source = {.name = (char *)"/run/x.ctl", .found = found, .now = &now};
+	GPtrArray *rows = g_ptr_array_new_with_free_func((GDestroyNotify)row_free);
+
+	rows_add(rows, &source);
+	return rows;
+}
+
+/* Unless the user has named it, a server that is gone is no line, and one of another user is only
+ * counted. */
+START_TEST(servers_that_cannot_be_asked_are_no_lines)
+{
+	static const int errors[] = {ENOENT, ECONNREFUSED, EACCES, EPERM, ETIMEDOUT};
+
+	for (size_t i = 0; i < G_N_ELEMENTS(errors); i++) {
+		g_autoptr(GPtrArray) found = rows_of_failure(errors[i], true),
+				     named = rows_of_failure(errors[i], false);
+
+		ck_assert_uint_eq(found->len, errors[i] == ETIMEDOUT);
+		ck_assert_uint_eq(named->len, 1);
+	}
+}
+END_TEST
+
+static json_t *
+status_of_requests(int number)
+{
+	return json_pack("{s:i s:[{s:s s:i s:i s:i s:{s:i s:i s:i} s:{s:{s:i s:i s:i}}}]}", "pid",
+			 7, "exports", "name", "disk", "limited_now", 2, "limited", number,
+			 "limited_us", 3000 * number, "counters", "reads", number / 2, "read_bytes",
+			 512 * number, "errors", 0, "answered", "read", "requests", number, "bytes",
+			 1024 * number, "errors", number);
+}
+
+/* Requests of clients, operations on the disk, and what a limit holds back are different things. */
+START_TEST(requests_and_operations_are_apart)
+{
+	struct answer before = {.time = 0, .status = status_of_requests(10)},
+		      now = {.time = G_USEC_PER_SEC, .status = status_of_requests(110)};
+	struct watched source = {.name = (char *)"/run/x.ctl", .before = &before, .now = &now};
+	g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)row_free),
+			     lines = g_ptr_array_new_with_free_func(g_free);
+	struct frame frame = {.columns = 80};
+	const struct row *row;
+
+	rows_add(rows, &source);
+	row = rows->pdata[0];
+	ck_assert(row_figure(row, ROW_READS) == 100 && row_figure(row, ROW_DISK) == 50);
+	ck_assert(row_figure(row, ROW_READ_BANDWIDTH) == 102400 &&
+		  row->figures.disk_bytes_per_second == 51200);
+	ck_assert(row_figure(row, ROW_HELD) == 2 && row->errors == 110);
+	ck_assert(row->figures.held_per_second == 100 && row->figures.held_milliseconds == 3);
+	frame_row(&frame, row, lines);
+	ck_assert_uint_eq(lines->len, frame_row_lines(row));
+	ck_assert_uint_eq(lines->len, 2);
+	ck_assert_str_eq(lines->pdata[1], "  2 held, 100.0/s wait 3 ms: a limit of each client");
+	json_decref(before.status);
+	json_decref(now.status);
+}
+END_TEST
+
 /* ---- the view */
 
 static struct view view;
@@ -359,6 +424,28 @@ START_TEST(screen_fits_the_terminal)
 }
 END_TEST
 
+/* All figures, up to those of held requests. */
+START_TEST(columns_fit_80_cells)
+{
+	struct frame frame = {.columns = 80};
+	g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
+
+	frame_headings(&frame, lines);
+	ck_assert_ptr_nonnull(strstr(lines->pdata[0], " HELD"));
+}
+END_TEST
+
+START_TEST(servers_of_others_are_counted)
+{
+	GString *screen;
+
+	view.denied = 1;
+	screen = view_screen(&view, 80, 20);
+	ck_assert_ptr_nonnull(strstr(screen->str, "1 server: permission denied (run as root)"));
+	g_string_free(screen, TRUE);
+}
+END_TEST
+
 START_TEST(list_is_scrolled_to_its_ends)
 {
 	GString *screen;
@@ -414,12 +501,16 @@ main(void)
 		{.test = large_figures_stay_in_their_columns},
 		{.name = "servers"},
 		{.test = many_exports_hold_nothing_up},
+		{.test = servers_that_cannot_be_asked_are_no_lines},
+		{.test = requests_and_operations_are_apart},
 		{.name = "view", .begin = begin_view, .end = end_view},
 		{.test = rows_are_sorted_by_the_key},
 		{.test = order_has_ends},
 		{.test = delay_is_asked_for},
 		{.test = delays_are_numbers_in_a_range},
 		{.test = screen_fits_the_terminal},
+		{.test = columns_fit_80_cells},
+		{.test = servers_of_others_are_counted},
 		{.test = list_is_scrolled_to_its_ends},
 		{.test = idle_rows_can_be_hidden},
 		{0},
