@@ -11,9 +11,8 @@ config_names_address(const struct server_config *config)
 	return config->unix_socket || config->address || config->port || config->vsock;
 }
 
-/* Replaces all that could have a meaning in a URI. */
-static void
-uri_print_escaped(FILE *out, const char *text)
+void
+server_uri_put_encoded(FILE *out, const char *text)
 {
 	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 				    "0123456789-._~/";
@@ -63,10 +62,10 @@ server_uri(const struct server_config *config, const char *path)
 		fprintf(out, "1:%u", config->vsock);
 	}
 	fputc('/', out);
-	uri_print_escaped(out, name);
+	server_uri_put_encoded(out, name);
 	if (path) {
 		fputs("?socket=", out);
-		uri_print_escaped(out, path);
+		server_uri_put_encoded(out, path);
 	}
 	if (fclose(out)) {
 		free(text);

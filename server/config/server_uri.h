@@ -8,6 +8,8 @@
 
 #include "server/config/server_config.h"
 
+#include <stdio.h>
+
 /* Returns whether the configuration names an address: without one, the server listens where
  * listener.c decides. */
 bool
@@ -17,5 +19,9 @@ config_names_address(const struct server_config *config);
  * of memory. `path` is the absolute path of the first unix socket; NULL: there is none. */
 char *
 server_uri(const struct server_config *config, const char *path);
+
+/* Writes text, with all bytes but the unreserved ones of RFC 3986 and slashes as %XX. */
+void
+server_uri_put_encoded(FILE *out, const char *text);
 
 #endif

@@ -2,6 +2,7 @@
 #include "server/exports/snapshots.h"
 
 #include "server/access/access.h"
+#include "server/config/server_uri.h"
 #include "server/exports/disconnection.h"
 #include "server/exports/exports.h"
 #include "server/sandbox/sandbox.h"
@@ -13,7 +14,6 @@
 #include "engine/changes/checkpoint.h"
 #include "engine/snapshot/snapshot.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -346,18 +346,6 @@ exports_expire(struct exports *exports)
 
 /* ---- the status */
 
-/* Appends text, with all bytes but the unreserved ones of RFC 3986 and slashes as %XX. */
-static void
-snapshot_put_encoded(FILE *out, const char *text)
-{
-	for (; *text; text++) {
-		if (isalnum((unsigned char)*text) || strchr("-._~/", *text))
-			fputc(*text, out);
-		else
-			fprintf(out, "%%%02X", (unsigned char)*text);
-	}
-}
-
 static void
 snapshot_put_uri(struct json *json, const char *name, const char *socket)
 {
@@ -368,9 +356,9 @@ snapshot_put_uri(struct json *json, const char *name, const char *socket)
 	if (!out)
 		return;
 	fputs("nbd+unix:///", out);
-	snapshot_put_encoded(out, name);
+	server_uri_put_encoded(out, name);
 	fputs("?socket=", out);
-	snapshot_put_encoded(out, socket);
+	server_uri_put_encoded(out, socket);
 	if (fclose(out) == 0)
 		json_put_string(json, "uri", uri);
 }
