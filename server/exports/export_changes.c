@@ -261,6 +261,8 @@ reload_follow(struct exports *exports, struct offer *offer, struct export_config
 {
 	struct export *export = offer->export;
 	const char *difference = export_config_difference(export->config, config);
+	int access, limits;
+	bool same;
 
 	if (export->origin) {
 		log_error("export \"%s\": there is a snapshot of that name", config->name);
@@ -268,14 +270,19 @@ reload_follow(struct exports *exports, struct offer *offer, struct export_config
 		summary->failed++;
 		return;
 	}
-	if (!reload_is_same(offer, config))
-		summary->changed++;
-	if (export_follow_access(exports, offer, config->access) < 0)
+	same = reload_is_same(offer, config);
+	access = export_follow_access(exports, offer, config->access);
+	limits = exports_follow_limits(exports, export, config->limits);
+	if (access < 0)
 		log_error("export \"%s\": its rules could not be changed: out of memory",
 			  config->name);
-	if (exports_follow_limits(exports, export, config->limits) < 0)
+	if (limits < 0)
 		log_error("export \"%s\": its limits could not be changed: out of memory",
 			  config->name);
+	if (access < 0 || limits < 0)
+		summary->failed++;
+	else if (!same)
+		summary->changed++;
 	if (difference)
 		log_warning("export \"%s\": %s has changed, which needs a restart of the server",
 			    config->name, difference);
