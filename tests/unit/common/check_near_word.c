@@ -37,7 +37,9 @@ static const struct {
 
 START_TEST(mistyped_word_is_known)
 {
-	static const char *const known[] = {"list", "read-only", "port", "sort", "allow"};
+	static const char *const known[] = {
+		"list", "read-only", "port",
+		"sort", "allow",     "no-word-that-is-as-long-as-this-one-was-meant-by-a-mistake"};
 	struct near_word near = {.word = words[_i].word};
 	char hint[NEAR_WORD_HINT];
 

@@ -91,6 +91,19 @@ START_TEST(unknown_name_is_told_apart_and_touches_nothing)
 }
 END_TEST
 
+static const struct {
+	const char *value, *name;
+} choices[] = {
+	{"yes", "on"}, {"true", "on"}, {"no", "off"},    {"false", "off"},
+	{"on", "on"},  {"Yes", "Yes"}, {"auto", "auto"}, {"", ""},
+};
+
+START_TEST(other_words_for_on_and_off_are_known)
+{
+	ck_assert_str_eq(option_choice_name(choices[_i].value), choices[_i].name);
+}
+END_TEST
+
 START_TEST(choice_outside_its_list_is_refused_with_the_list)
 {
 	const char *end = "must be one of red, green, blue";
@@ -226,6 +239,8 @@ main(void)
 		{.test = set_takes_every_type},
 		{.test = second_string_replaces_the_first_and_is_a_copy},
 		{.test = unknown_name_is_told_apart_and_touches_nothing},
+		{.test = other_words_for_on_and_off_are_known,
+		 .last = sizeof(choices) / sizeof(choices[0])},
 		{.test = choice_outside_its_list_is_refused_with_the_list},
 		{.test = number_with_signs_blanks_or_garbage_is_refused},
 		{.test = number_outside_its_range_is_refused_with_the_range},

@@ -404,13 +404,10 @@ static const struct {
 	const char *line;
 	bool warns;
 } strays[] = {
-	{"file = \"/a.img\"", true},
-	{"file = '/a.img'", true},
-	{"file = /a.img # web", true},
-	{"file = /a#b;c.img", false},
-	{"file = \"", false},
-	{"description = \"Debian\"", true},
-	{"description = Debian #2; the old one", false},
+	{"file = \"/a.img\"", true},        {"file = '/a.img'", true},
+	{"file = /a.img # web", true},      {"file = /a#b;c.img", false},
+	{"file = #a.img", false},           {"file = \"", false},
+	{"description = \"Debian\"", true}, {"description = Debian #2; the old one", false},
 };
 
 START_TEST(quotes_and_comments_in_a_text_are_warned_of)

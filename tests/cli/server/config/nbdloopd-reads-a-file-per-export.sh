@@ -47,6 +47,8 @@ export_file b 'iops-limit = 200'
 export_file c
 reloads "read again: 1 export added, 1 changed"
 expect_equal "exports with another file" "a b c" "$(names)"
+export_file b 'iops-limit = 200' 'client-connections-limit = 9'
+reloads "read again: 1 export changed"
 rm "$dir/exports.d/a.conf" "$dir/exports.d/c.conf"
 reloads "read again: 2 exports removed"
 expect_equal "exports without a and c" "b" "$(names)"

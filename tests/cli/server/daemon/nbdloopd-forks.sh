@@ -23,7 +23,7 @@ end_adopted() # NAME
 }
 
 # Clients can connect at once, and the pipe to which it wrote has no writer left.
-said=$(nbdloopd --fork -U "$sock" -P "$dir/first.pid" "$image" 2>&1) || fail "--fork fails: $said"
+said=$(nbdloopd --fork -U "$sock" -P "$dir/first.pid" "$image" 2>&1 <"$image") || fail "--fork fails: $said"
 adopt first
 expect_equal "what --fork says" "" "$said"
 expect_equal "size" 1048576 "$(nbdinfo --size "$uri")"
@@ -76,6 +76,8 @@ for ((try = 0; ; try++)); do
 	case $(ps -o stat= -p "$pid") in
 	T*) break ;;
 	esac
+	# On a busy machine, it may still be about to stand still.
+	kill -CONT "$pid" 2>/dev/null || true
 	end_process launcher
 	adopt fourth
 	end_adopted fourth

@@ -48,6 +48,23 @@ reject_log "passed\.sock"
 stop_server
 rm "$dir/passed.sock" "$log"
 
+# Passed to a launcher, the sockets are its server's, and not those of the command.
+export passed=$dir/passed.sock
+# shellcheck disable=SC2016 # for the command
+said=$("$python" "$dir/activate.py" "$passed" listen nbdloopd "$image" \
+	--run 'echo "${LISTEN_PID-}${LISTEN_FDS-}"; [ -e /proc/self/fd/3 ] || echo closed; nbdinfo --size "nbd+unix:///?socket=$passed"')
+expect_equal "what a command gets" $'\nclosed\n3145728' "$said"
+rm "$passed"
+"$python" "$dir/activate.py" "$passed" listen nbdloopd --fork -P "$dir/forked.pid" "$image" 2>"$log"
+pid=$(cat "$dir/forked.pid")
+process_pids[forked]=$pid
+listens "$passed" || fail "the server in the background doesn't use the passed socket"
+expect_equal size 3145728 "$(nbdinfo --size "nbd+unix:///?socket=$passed")"
+kill "$pid"
+wait_until "the end of the server in the background" process_gone "$pid"
+unset "process_pids[forked]"
+rm "$passed" "$log"
+
 "$python" "$dir/activate.py" "$dir/passed.sock" no nbdloopd "$image" >"$log" 2>&1 && fail "a socket that doesn't listen was accepted"
 expect_log 'descriptor 3: it is not a listening socket'
 
