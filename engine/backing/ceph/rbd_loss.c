@@ -9,6 +9,12 @@
 #include <errno.h>
 #include <string.h>
 
+enum rbd_loss {
+	RBD_LOSS_FENCE,   /* the cluster refuses this process */
+	RBD_LOSS_LOCK,    /* the lock is not this process's any more */
+	RBD_LOSS_FEATURE, /* the image has no exclusive lock any more */
+};
+
 static const char *const reasons[] = {
 	[RBD_LOSS_FENCE] = "another client has fenced this server and may write to the image",
 	[RBD_LOSS_LOCK] = "this server has lost the image's lock, and another client may write to "
@@ -19,7 +25,8 @@ static const char *const reasons[] = {
 		"adds the feature again",
 };
 
-void
+/* Ends the image's use here, and tells the log why. Any thread. */
+static void
 rbd_loss_declare(struct rbd_store *store, enum rbd_loss loss)
 {
 	if (atomic_exchange(&store->fenced, true))

@@ -9,16 +9,6 @@
 
 #include "engine/backing/ceph/rbd_state.h"
 
-enum rbd_loss {
-	RBD_LOSS_FENCE,   /* the cluster refuses this process */
-	RBD_LOSS_LOCK,    /* the lock is not this process's any more */
-	RBD_LOSS_FEATURE, /* the image has no exclusive lock any more */
-};
-
-/* Ends the image's use here, and tells the log why. Any thread. */
-void
-rbd_loss_declare(struct rbd_store *store, enum rbd_loss loss);
-
 /* Declares the loss if a result tells of it. `changes`: the result is that of a change. Any thread.
  */
 void
