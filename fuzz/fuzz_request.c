@@ -223,7 +223,6 @@ check_request(const struct nbd_session *session, const struct nbd_request *reque
 				      -EOPNOTSUPP, -ENOMEM, -ESHUTDOWN, -EINVAL};
 	struct nbd_check check;
 
-	CHECK(nbd_request_name(request));
 	switch (nbd_request_check(session, request, &check)) {
 	case NBD_VERDICT_SERVE:
 		check_served(session, request, &check);

@@ -7,21 +7,20 @@
 
 /* The properties of a command. FUA is valid on all of them if it was offered ("Command flags"). */
 static const struct command {
-	const char *name;
 	uint16_t offered; /* the transmission flag that offers it; 0: always offered */
 	uint16_t flags;   /* command flags that it accepts, if they were offered */
 	bool writes;
 	enum nbd_error beyond; /* the error for a range past the end of the export */
 } commands[] = {
-	[NBD_CMD_READ] = {"read", 0, NBD_CMD_FLAG_DF, false, NBD_EINVAL},
-	[NBD_CMD_WRITE] = {"write", 0, 0, true, NBD_ENOSPC},
-	[NBD_CMD_DISC] = {"disconnect", 0, 0, false, NBD_EINVAL},
-	[NBD_CMD_FLUSH] = {"flush", NBD_FLAG_SEND_FLUSH, 0, false, NBD_EINVAL},
-	[NBD_CMD_TRIM] = {"trim", NBD_FLAG_SEND_TRIM, 0, true, NBD_EINVAL},
-	[NBD_CMD_CACHE] = {"cache", NBD_FLAG_SEND_CACHE, 0, false, NBD_EINVAL},
-	[NBD_CMD_WRITE_ZEROES] = {"write zeroes", NBD_FLAG_SEND_WRITE_ZEROES,
+	[NBD_CMD_READ] = {0, NBD_CMD_FLAG_DF, false, NBD_EINVAL},
+	[NBD_CMD_WRITE] = {0, 0, true, NBD_ENOSPC},
+	[NBD_CMD_DISC] = {0, 0, false, NBD_EINVAL},
+	[NBD_CMD_FLUSH] = {NBD_FLAG_SEND_FLUSH, 0, false, NBD_EINVAL},
+	[NBD_CMD_TRIM] = {NBD_FLAG_SEND_TRIM, 0, true, NBD_EINVAL},
+	[NBD_CMD_CACHE] = {NBD_FLAG_SEND_CACHE, 0, false, NBD_EINVAL},
+	[NBD_CMD_WRITE_ZEROES] = {NBD_FLAG_SEND_WRITE_ZEROES,
 				  NBD_CMD_FLAG_NO_HOLE | NBD_CMD_FLAG_FAST_ZERO, true, NBD_ENOSPC},
-	[NBD_CMD_BLOCK_STATUS] = {"block status", 0, NBD_CMD_FLAG_REQ_ONE, false, NBD_EINVAL},
+	[NBD_CMD_BLOCK_STATUS] = {0, NBD_CMD_FLAG_REQ_ONE, false, NBD_EINVAL},
 };
 
 static const struct command *
@@ -29,14 +28,6 @@ find_command(const struct nbd_request *request)
 {
 	return request->type < sizeof(commands) / sizeof(commands[0]) ? &commands[request->type]
 								      : NULL;
-}
-
-const char *
-nbd_request_name(const struct nbd_request *request)
-{
-	const struct command *command = find_command(request);
-
-	return command ? command->name : "unknown command";
 }
 
 int

@@ -67,8 +67,4 @@ enum nbd_verdict
 nbd_request_check(const struct nbd_session *session, const struct nbd_request *request,
 		  struct nbd_check *check);
 
-/* Returns a static name for messages: "read", "write", ..., "unknown command". */
-const char *
-nbd_request_name(const struct nbd_request *request);
-
 #endif

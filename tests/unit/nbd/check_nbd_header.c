@@ -107,22 +107,6 @@ START_TEST(historic_magics_are_out_of_step)
 }
 END_TEST
 
-START_TEST(commands_have_names)
-{
-	struct nbd_request request = {.type = NBD_CMD_WRITE_ZEROES};
-
-	ck_assert_str_eq(nbd_request_name(&request), "write zeroes");
-	request.type = NBD_CMD_READ;
-	ck_assert_str_eq(nbd_request_name(&request), "read");
-	request.type = NBD_CMD_BLOCK_STATUS;
-	ck_assert_str_eq(nbd_request_name(&request), "block status");
-	request.type = 8;
-	ck_assert_str_eq(nbd_request_name(&request), "unknown command");
-	request.type = UINT16_MAX;
-	ck_assert_str_eq(nbd_request_name(&request), "unknown command");
-}
-END_TEST
-
 int
 main(void)
 {
@@ -133,7 +117,6 @@ main(void)
 		{.test = header_of_the_other_form_is_out_of_step},
 		{.test = every_wrong_bit_of_the_magic_is_out_of_step},
 		{.test = historic_magics_are_out_of_step},
-		{.test = commands_have_names},
 		{0},
 	};
 
