@@ -91,10 +91,8 @@ event_line(const struct event *event, size_t *size)
 		json_array_end(&json);
 	json_object_end(&json);
 	fputc('\n', out);
-	if (fclose(out) == 0)
-		return line;
-	free(line);
-	return NULL;
+	json_text_close(out, &line, size);
+	return line;
 }
 
 /* A reader that is gone has had what it wanted: some wait only for the first line. */

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 void
 json_init(struct json *json, FILE *out)
@@ -127,4 +128,20 @@ json_put_values(struct json *json, const char *values)
 		return;
 	value_begin(json, NULL);
 	fputs(values, json->out);
+}
+
+bool
+json_text_close(FILE *out, char **text, size_t *size)
+{
+	/* Without memory, glibc's stream has no error, not even at its end, but it refuses one more
+	 * byte. */
+	const bool complete = fputc('\0', out) != EOF && !ferror(out);
+
+	if (fclose(out) == 0 && complete && *text) {
+		--*size;
+		return true;
+	}
+	free(*text);
+	*text = NULL;
+	return false;
 }

@@ -7,6 +7,7 @@
 #define COMMON_JSON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -40,5 +41,10 @@ json_put_bool(struct json *json, const char *key, bool value);
  * none. */
 void
 json_put_values(struct json *json, const char *values);
+
+/* Closes a stream of open_memstream(). Returns whether it holds all that was written; otherwise
+ * sets *text to NULL. */
+bool
+json_text_close(FILE *out, char **text, size_t *size);
 
 #endif

@@ -5,10 +5,8 @@
 #include "common/error.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 void
 answer_error(struct json *json, const char *error)
@@ -48,17 +46,13 @@ answer_line(const struct control_request *request, control_handler handler, void
 {
 	char *text = NULL;
 	FILE *out = open_memstream(&text, size);
-	bool failed;
 
 	if (!out)
 		return NULL;
 	handler(request, out, data);
 	fputc('\n', out);
-	failed = ferror(out);
-	if (fclose(out) == 0 && !failed)
-		return text;
-	free(text);
-	return NULL;
+	json_text_close(out, &text, size);
+	return text;
 }
 
 char *

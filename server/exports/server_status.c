@@ -75,7 +75,6 @@ survey_worker(struct worker *worker, void *data)
 	size_t length;
 	FILE *out = open_memstream(&part->connections, &length);
 	struct json json;
-	bool failed;
 
 	part->spin = worker->spin;
 	if (!out)
@@ -83,9 +82,7 @@ survey_worker(struct worker *worker, void *data)
 	json_init(&json, out);
 	for (const struct conn *conn = worker->conns; conn; conn = conn->next)
 		write_connection(&json, conn, worker->number);
-	failed = ferror(out);
-	if (fclose(out) != 0 || failed)
-		free(steal_pointer(&part->connections));
+	json_text_close(out, &part->connections, &length);
 }
 
 /* Asks all threads, and waits for their answers. NULL: out of memory. */

@@ -8,6 +8,7 @@
 #include "server/http/pages.h"
 
 #include "common/cleanup.h"
+#include "common/json.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -136,10 +137,8 @@ http_figures_write(enum http_figures figures, const struct status *status, char 
 		r = metrics_write(out, figures == FIGURES_OPEN_METRICS, status);
 	else
 		status_handle(&request, out, (void *)status);
-	if (ferror(out))
-		r = -ENOMEM;
-	if (fclose(out) != 0)
-		r = -ENOMEM;
+	if (!json_text_close(out, text, size))
+		return -ENOMEM;
 	if (r < 0)
 		free(steal_pointer(text));
 	return r;

@@ -34,9 +34,10 @@ text_end(void)
 static void
 assert_written(const char *expected)
 {
-	ck_assert_int_eq(fclose(out), 0);
+	ck_assert(json_text_close(out, &text, &text_size));
 	out = NULL;
 	ck_assert_str_eq(text, expected);
+	ck_assert_uint_eq(text_size, strlen(expected));
 }
 
 START_TEST(empty_object_and_array_are_brackets)
@@ -239,6 +240,20 @@ START_TEST(no_byte_sequence_makes_a_second_line_or_invalid_utf8)
 }
 END_TEST
 
+/* A stream without memory refuses bytes, as a full disk does. */
+START_TEST(text_that_is_cut_is_none)
+{
+	FILE *full = fopen("/dev/full", "w");
+	char *cut = strdup("[");
+	size_t size = 1;
+
+	ck_assert_ptr_nonnull(full);
+	setvbuf(full, NULL, _IONBF, 0);
+	ck_assert(!json_text_close(full, &cut, &size));
+	ck_assert_ptr_null(cut);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -255,6 +270,7 @@ main(void)
 		{.test = utf8_is_kept},
 		{.test = bytes_that_are_not_utf8_are_replaced},
 		{.test = no_byte_sequence_makes_a_second_line_or_invalid_utf8},
+		{.test = text_that_is_cut_is_none},
 		{0},
 	};
 
