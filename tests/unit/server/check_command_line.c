@@ -161,6 +161,9 @@ START_TEST(wrong_command_lines_are_explained)
 	assert_refused("unknown option b; if it", "--export", "a=x,b=1");
 	assert_refused("unknown option readonly; did you mean read-only?", "--export",
 		       "a=x,readonly=on");
+	ck_assert_int_lt(configure("--export", "a=x,readonly=on", NULL), 0);
+	ck_assert_str_eq(strchr(error, ';'), "; did you mean read-only?");
+	forget(false);
 	assert_refused("option --read_only=on; did you mean read-only?", "--read_only=on", "a");
 	assert_refused("option --thread-s; did you mean threads?", "--thread-s", "a");
 	assert_refused("unknown option threads", "--export", "a=x,threads=1");
@@ -212,8 +215,16 @@ END_TEST
 /* The launcher of --run and --fork does the same to each configuration. */
 START_TEST(launcher_adds_its_socket_and_its_log)
 {
+	static const char *const addresses[] = {"-Ux", "-p1", "--address=any", "--vsock=9"};
 	struct server_config again;
 	bool names;
+
+	for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+		assert_configured(addresses[i], "a.img");
+		names = config_names_address(&config);
+		ck_assert(names);
+		forget(true);
+	}
 
 	assert_configured("--run=true", "a.img");
 	names = config_names_address(&config);
@@ -232,7 +243,8 @@ END_TEST
 
 START_TEST(file_has_sections_comments_and_blanks)
 {
-	write_config("# comment\n"
+	/* After a byte order mark. */
+	write_config("\xEF\xBB\xBF# comment\n"
 		     "\n"
 		     "[server]\r\n"
 		     "  threads=3\n"
@@ -363,6 +375,8 @@ static const struct {
 	 ":3: export \"a\": allow=psk:alice: no client of this server"},
 	{"[server]\nthreads = 1\nallow = uid:x\n[export a]\nfile = a\n",
 	 ":3: export \"a\": allow: uid:x"},
+	{"[export b]\nfile = b\nallow = any\n[server]\nallow = uid:x\n[export a]\nfile = a\n",
+	 ":5: export \"a\": allow: uid:x"},
 	{"[export b]\nfile = b\niops-limit = 5\n[export a]\nfile = a\niops-limit = fast\n",
 	 ":6: export \"a\": iops-limit=fast: must be"},
 	{"[export a]\nfile = a\nclient-bandwidth-limit = 1\n",
@@ -408,6 +422,7 @@ static const struct {
 	{"file = /a.img # web", true},      {"file = /a#b;c.img", false},
 	{"file = #a.img", false},           {"file = \"", false},
 	{"description = \"Debian\"", true}, {"description = Debian #2; the old one", false},
+	{"address = \"::1\"", true},        {"address = ::1 ; all", true},
 };
 
 START_TEST(quotes_and_comments_in_a_text_are_warned_of)
@@ -415,8 +430,12 @@ START_TEST(quotes_and_comments_in_a_text_are_warned_of)
 	char text[128];
 
 	log_capture_begin();
-	snprintf(text, sizeof(text), "[export a]\n%s\n%s", strays[_i].line,
-		 strncmp(strays[_i].line, "file", 4) == 0 ? "" : "file = a\n");
+	if (strncmp(strays[_i].line, "address", 7) == 0)
+		snprintf(text, sizeof(text), "[server]\n%s\n[export a]\nfile = a\n",
+			 strays[_i].line);
+	else
+		snprintf(text, sizeof(text), "[export a]\n%s\n%s", strays[_i].line,
+			 strncmp(strays[_i].line, "file", 4) == 0 ? "" : "file = a\n");
 	write_config(text);
 	assert_configured("-c", config_path);
 	forget(true);

@@ -52,7 +52,7 @@ rm "$dir/passed.sock" "$log"
 export passed=$dir/passed.sock
 # shellcheck disable=SC2016 # for the command
 said=$("$python" "$dir/activate.py" "$passed" listen nbdloopd "$image" \
-	--run 'echo "${LISTEN_PID-}${LISTEN_FDS-}"; [ -e /proc/self/fd/3 ] || echo closed; nbdinfo --size "nbd+unix:///?socket=$passed"')
+	--run 'echo "${LISTEN_PID-}${LISTEN_FDS-}"; [ -e /proc/self/fd/3 ] || echo closed; timeout 60 nbdinfo --size "nbd+unix:///?socket=$passed"')
 expect_equal "what a command gets" $'\nclosed\n3145728' "$said"
 rm "$passed"
 "$python" "$dir/activate.py" "$passed" listen nbdloopd --fork -P "$dir/forked.pid" "$image" 2>"$log"
