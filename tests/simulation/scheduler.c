@@ -2,6 +2,7 @@
 #include "tests/simulation/scheduler.h"
 
 #include "tests/simulation/chance.h"
+#include "tests/simulation/coverage.h"
 #include "tests/simulation/trace.h"
 
 #include <setjmp.h>
@@ -226,6 +227,7 @@ __sanitizer_cov_trace_pc(void);
 void
 __sanitizer_cov_trace_pc(void)
 {
+	coverage_note(__builtin_return_address(0));
 	if (--turn <= 0 && self)
 		scheduler_go(self);
 }

@@ -6,10 +6,12 @@
  *     simulation --seeds A-B     many
  *     simulation --seconds S     as many as the time allows, from --first N on
  *     simulation --seed N --shrink     a failing run without the events that it does not need
+ *     simulation --coverage FILE       notes which code was reached (see the script coverage)
  *     simulation --seed N --stop-at T  stops for a debugger at the beginning of turn T
  */
 #include "tests/simulation/chance.h"
 #include "tests/simulation/client.h"
+#include "tests/simulation/coverage.h"
 #include "tests/simulation/fiber.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
@@ -30,6 +32,7 @@ struct plan {
 	uint64_t first, last;
 	double seconds; /* 0: no limit */
 	bool loud, shrink;
+	const char *coverage; /* a file; NULL: nobody wants to know */
 };
 
 static double virtual_seconds;
@@ -99,6 +102,8 @@ simulation_parse(struct plan *plan, int argc, char **argv)
 		} else if (strcmp(argv[i - 1], "--seeds") == 0) {
 			if (sscanf(value, "%" SCNu64 "-%" SCNu64, &plan->first, &plan->last) == 2)
 				continue;
+		} else if (strcmp(argv[i - 1], "--coverage") == 0) {
+			plan->coverage = value;
 		} else if (strcmp(argv[i - 1], "--stop-at") == 0) {
 			scheduler_stop_at(strtoull(value, NULL, 10));
 		} else if (strcmp(argv[i - 1], "--first") == 0) {
@@ -108,7 +113,7 @@ simulation_parse(struct plan *plan, int argc, char **argv)
 		} else {
 			fprintf(stderr,
 				"usage: %s [--seed N] [--seeds A-B] [--first N] "
-				"[--seconds S] [--loud] [--shrink] [--stop-at T]\n",
+				"[--seconds S] [--loud] [--shrink] [--stop-at T] [--coverage FILE]\n",
 				argv[0]);
 			exit(2);
 		}
@@ -154,7 +159,11 @@ main(int argc, char **argv)
 	process_prepare();
 	if (plan.shrink)
 		shrink_run(plan.first, plan.seconds, simulation_run_quietly);
+	if (plan.coverage)
+		coverage_begin();
 	simulation_run_all(&plan);
+	if (plan.coverage)
+		coverage_write(plan.coverage);
 	fflush(stdout);
 	/* No destructor of the product may run. */
 	_exit(0);
