@@ -149,6 +149,17 @@ backup_end_moment(const struct backup_job *job, bool done)
 		job->moment->end(job->moment, done);
 }
 
+/* The job, without --incremental=auto: what it is for a target that has a backup, or none. */
+static struct backup_job
+backup_decide(const struct backup_job *job, bool has_backup, struct backup_result *result)
+{
+	struct backup_job decided = *job;
+
+	decided.incremental = job->incremental && (has_backup || !job->or_full);
+	result->incremental = decided.incremental;
+	return decided;
+}
+
 /* ---- the copy */
 
 /* Copies the source's plan; `verify`: then compares both. */
@@ -336,8 +347,13 @@ backup_to_directory(const struct backup_job *job, struct backup_result *result, 
 	if (lock < 0)
 		return false;
 	links = chain_read(job->target, error);
-	done = links &&
-	       chain_backup(job, links->len ? links->pdata[links->len - 1] : NULL, result, error);
+	done = links;
+	if (done) {
+		const struct backup_job decided = backup_decide(job, links->len, result);
+
+		done = chain_backup(&decided, links->len ? links->pdata[links->len - 1] : NULL,
+				    result, error);
+	}
 	backup_end_moment(job, done);
 	done = done && chain_keep(job, error);
 	durable_unlock(name, lock);
@@ -485,6 +501,7 @@ bool
 backup_to_export(const struct backup_job *job, struct backup_result *result, GError **error)
 {
 	struct backup_state BACKUP_STATE_CLEANUP state = {.source = NULL};
+	struct backup_job decided;
 	int lock = -1;
 	bool done;
 
@@ -499,7 +516,8 @@ backup_to_export(const struct backup_job *job, struct backup_result *result, GEr
 		if (lock < 0)
 			return false;
 	}
-	done = export_backup_run(job, &state, result, error);
+	decided = backup_decide(job, job->state && access(job->state, F_OK) == 0, result);
+	done = export_backup_run(&decided, &state, result, error);
 	backup_end_moment(job, done);
 	if (lock >= 0)
 		durable_unlock(job->state, lock);
@@ -655,11 +673,13 @@ bool
 backup_to_file(const struct backup_job *job, struct backup_result *result, GError **error)
 {
 	struct raw_backup RAW_BACKUP_CLEANUP raw;
+	struct backup_job decided;
 	bool done;
 
 	if (!raw_backup_open(&raw, job->target, false, job->progress, error))
 		return false;
-	done = raw_backup_run(&raw, job, result, error);
+	decided = backup_decide(job, raw.exists || raw.has_state, result);
+	done = raw_backup_run(&raw, &decided, result, error);
 	backup_end_moment(job, done);
 	return done;
 }

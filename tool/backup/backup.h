@@ -37,6 +37,7 @@ struct backup_job {
 	struct backup_moment *moment; /* NULL: the source is there already */
 	const char *target;           /* a path or URI */
 	bool incremental;             /* only what has changed since the target's checkpoint */
+	bool or_full;                 /* incremental: all, if the target has no backup */
 	bool verify;
 	bool force;              /* the target may be the backup of another source, or none */
 	const char *bitmap;      /* the target's checkpoint; NULL: none, or what the target says */
@@ -49,6 +50,7 @@ struct backup_job {
 
 /* What it has done; the caller frees it (g_free). */
 struct backup_result {
+	bool incremental;
 	uint64_t zeroes; /* bytes that were told to be zeroes; progress has the data's */
 	char *file;      /* a delta's path; or NULL */
 	char *next;      /* the checkpoint that the target has now; or NULL */

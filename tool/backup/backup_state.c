@@ -134,7 +134,7 @@ backup_state_write(const struct backup_state *state, const char *path, GError **
 
 	if (!text)
 		return failure(error, EINVAL, "%s: a name in it is not UTF-8", path);
-	return durable_write(path, line, error);
+	return durable_write(path, line, 0600, error);
 }
 
 static int64_t

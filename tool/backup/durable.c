@@ -207,7 +207,7 @@ durable_cancel(const char *path)
 }
 
 static bool
-write_text(const char *path, const char *text, GError **error)
+write_text(const char *path, const char *text, mode_t mode, GError **error)
 {
 	const size_t size = strlen(text);
 	int CLEANUP_CLOSE fd = -1;
@@ -215,7 +215,7 @@ write_text(const char *path, const char *text, GError **error)
 	/* One that is left from a killed run goes, and no link is followed. */
 	unlink(path);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
+	if (fd < 0 || fchmod(fd, mode) < 0)
 		return failure_errno(error, errno, "%s", path);
 	errno = ENOSPC; /* of a short write */
 	return (write(fd, text, size) == (ssize_t)size && fsync(fd) == 0) ||
@@ -223,9 +223,9 @@ write_text(const char *path, const char *text, GError **error)
 }
 
 bool
-durable_write(const char *path, const char *text, GError **error)
+durable_write(const char *path, const char *text, mode_t mode, GError **error)
 {
 	g_autofree char *new = g_strconcat(path, ".new", NULL);
 
-	return write_text(new, text, error) && durable_rename(new, path, error);
+	return write_text(new, text, mode, error) && durable_rename(new, path, error);
 }

@@ -7,6 +7,7 @@
 
 #include <glib.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* Locks `path`, whether or not it's there, by a file "PATH.lock" that is removed with the lock.
  * It's an error (EBUSY) if another process has the lock.  -1: an error. */
@@ -59,8 +60,8 @@ durable_open(const char *path, int flags, GError **error);
 char *
 durable_read(const char *path, size_t size, GError **error);
 
-/* Replaces the text of a file. */
+/* Replaces the text of a file; the new one has that mode. */
 bool
-durable_write(const char *path, const char *text, GError **error);
+durable_write(const char *path, const char *text, mode_t mode, GError **error);
 
 #endif

@@ -6,6 +6,7 @@
 #include "common/container_of.h"
 #include "common/log.h"
 #include "tool/backup/backup.h"
+#include "tool/backup/backup_metrics.h"
 #include "tool/backup/export_end.h"
 #include "tool/backup/interruption.h"
 #include "tool/backup/merge.h"
@@ -399,9 +400,10 @@ static const char *const format_names[] = {"raw", "delta", NULL};
 
 struct backup_options {
 	struct copy_verb_options copy;
-	unsigned int incremental, verify;
+	unsigned int incremental; /* enum tristate */
+	unsigned int verify;
 	unsigned int format; /* enum format */
-	char *bitmap, *next_bitmap, *state;
+	char *bitmap, *next_bitmap, *state, *metrics;
 	struct retention retention;
 	/* Of an image in use. */
 	char *export;
@@ -416,8 +418,14 @@ struct backup_options {
 	}
 
 static const struct option_row backup_option_rows[] = {
-	OPTION_SWITCH("incremental", 'i', offsetof(struct backup_options, incremental),
-		      "copy only what has changed since the last backup into the target"),
+	{
+		.name = "incremental",
+		.letter = 'i',
+		OPTION_OFF_ON_AUTO,
+		.field = offsetof(struct backup_options, incremental),
+		.alone = "on",
+		.help = "copy only what has changed since the last backup into the target; auto: all, if there is none",
+	},
 	OPTION_TEXT("bitmap", 0, offsetof(struct backup_options, bitmap), "NAME",
 		    "the checkpoint (dirty bitmap) that the target belongs to"),
 	OPTION_TEXT("next-bitmap", 0, offsetof(struct backup_options, next_bitmap), "NAME",
@@ -439,6 +447,8 @@ static const struct option_row backup_option_rows[] = {
 			"--format=delta: keep the last backup of each of so many weeks"),
 	OPTION_TEXT("state", 0, offsetof(struct backup_options, state), "FILE",
 		    "file that says what the target is a copy of"),
+	OPTION_TEXT("metrics", 0, offsetof(struct backup_options, metrics), "FILE",
+		    "write the result as metrics for node_exporter"),
 	OPTION_TEXT(
 		"export", 0, offsetof(struct backup_options, export), "NAME",
 		"SOCKET: the export to copy, as SOCKET:EXPORT names it (default: the only one)"),
@@ -503,6 +513,10 @@ backup_check_options(const struct backup_options *options, const char *source, c
 	if (options->format != FORMAT_DELTA && retention_is_wanted(&options->retention))
 		return failure(error, EINVAL,
 			       "--keep, --keep-daily and --keep-weekly are for --format=delta");
+	if (options->metrics && nbd_uri_is(target) && !options->state)
+		return failure(error, EINVAL,
+			       "--metrics needs --state=FILE for a target that is a URI: it says "
+			       "when the last good backup was");
 	return !options->state || nbd_uri_is(target) ||
 	       failure(error, EINVAL, "--state is for a target that is a URI");
 }
@@ -513,7 +527,7 @@ backup_tell_end(const struct backup_job *job, const struct backup_result *result
 {
 	json_t *line =
 		json_pack("{ss ss ss sb sI sI ss* ss*}", "event", "end", "source", job->source,
-			  "target", job->target, "incremental", (int)job->incremental, "data",
+			  "target", job->target, "incremental", (int)result->incremental, "data",
 			  (json_int_t)job->progress->copied, "zeroes", (json_int_t)result->zeroes,
 			  "bitmap", result->next, "file", result->file);
 
@@ -623,6 +637,27 @@ run_backup_merge(const struct backup_options *options, const char *target, GErro
 	return backup_end_interrupted(merge_directory(&job, error), error);
 }
 
+/* Writes the metrics of a run; `done`: it has ended well.  Returns whether both are so. */
+static bool
+backup_tell_metrics(const struct backup_options *options, struct backup_metrics *metrics,
+		    uint64_t copied, bool done, GError **error)
+{
+	g_autoptr(GError) why = NULL;
+
+	backup_metrics_note_target(metrics, options->state);
+	metrics->ended = (uint64_t)(g_get_real_time() / G_USEC_PER_SEC);
+	metrics->failed = !done;
+	metrics->data = copied;
+	if (backup_metrics_write(metrics, options->metrics, &why))
+		return done;
+	if (done) {
+		g_prefix_error(&why, "the backup is complete, but its metrics were not written: ");
+		return failure_pass(error, &why);
+	}
+	log_error("%s", why->message);
+	return false;
+}
+
 static bool
 run_backup(const struct verb_call *call, GError **error)
 {
@@ -633,6 +668,7 @@ run_backup(const struct verb_call *call, GError **error)
 		.source = call->operands[0],
 		.target = call->operands[1],
 		.incremental = options->incremental,
+		.or_full = options->incremental == TRISTATE_AUTO,
 		.verify = options->verify,
 		.force = options->copy.force,
 		.bitmap = options->bitmap,
@@ -642,6 +678,11 @@ run_backup(const struct verb_call *call, GError **error)
 		.connections = options->copy.connections,
 		.seconds = options->copy.seconds,
 		.progress = &progress,
+	};
+	struct backup_metrics metrics = {
+		.source = job.source,
+		.target = job.target,
+		.begun = (uint64_t)(g_get_real_time() / G_USEC_PER_SEC),
 	};
 	bool done;
 
@@ -657,6 +698,8 @@ run_backup(const struct verb_call *call, GError **error)
 				      : run_live(&job, options, &result, error);
 	g_free(result.file);
 	g_free(result.next);
+	if (options->metrics)
+		done = backup_tell_metrics(options, &metrics, progress.copied, done, error);
 	return backup_end_interrupted(done, error);
 }
 
