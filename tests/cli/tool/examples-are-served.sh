@@ -48,7 +48,7 @@ run_commands() # NAME REGEX
 
 for file in "$top"/examples/*.conf; do
 	case ${file##*/} in
-	one-disk.conf | tls-export.conf | backup.conf | ceph.conf) ;;
+	one-disk.conf | tls-export.conf | backup.conf | nightly-backup.conf | ceph.conf) ;;
 	*) fail "nothing tests $file" ;;
 	esac
 done
@@ -100,4 +100,26 @@ expect_equal "files of the backup" 2 "$(find "$dir/srv/backup/disk" -name '*.del
 run_commands backup.conf '^nbdloop restore '
 cmp "$dir/disk.img" "$dir/srv/images/disk.img" || fail "the restored image differs"
 [ -e "$dir/srv/images/disk.changes" ] || fail "nothing notes what has changed"
+
+# ---- a backup every night: what the service does
+mkdir "$dir/prometheus"
+here "$top/examples/nightly-backup.conf" | sed "s|/var/lib/prometheus/node-exporter|$dir/prometheus|" >"$dir/vm1.conf"
+mapfile -t settings < <(grep -v '^#' "$dir/vm1.conf" | grep =)
+service_command=$(sed -n 's|^ExecStart=@sbindir@/||p' "$top/tool/nbdloop-backup@.service.in")
+for night in 1 2 3; do
+	writes $night ${night}M
+	quietly env "${settings[@]}" bash -c "$service_command"
+done
+expect_equal "backups that are kept" 1 "$(nbdloop backup list "$dir/srv/backup/vm1" | awk 'NR > 1' | wc -l)"
+quietly nbdloop restore "$dir/srv/backup/vm1" "$dir/vm1.img"
+cmp "$dir/vm1.img" "$dir/srv/images/disk.img" || fail "the restored image of the night differs"
+grep -q '^nbdloop_backup_last_run_failed{.*} 0$' "$dir/prometheus/nbdloop-vm1.prom" || fail "no metrics of the night"
 end_process backup.conf TERM
+if command -v systemd-analyze >/dev/null; then
+	mkdir "$dir/units"
+	cp "$top/tool/nbdloop-backup@.timer" "$dir/units/nbdloop-backup@vm1.timer"
+	sed "s|@sbindir@/nbdloop|$(command -v env)|" "$top/tool/nbdloop-backup@.service.in" >"$dir/units/nbdloop-backup@vm1.service"
+	SYSTEMD_UNIT_PATH=$dir/units: systemd-analyze verify --man=no --recursive-errors=no "$dir/units"/* >"$dir/verify.log" 2>&1 ||
+		fail "a unit is wrong: $(cat "$dir/verify.log")"
+	! grep nbdloop "$dir/verify.log" >/dev/null || fail "systemd complains: $(cat "$dir/verify.log")"
+fi

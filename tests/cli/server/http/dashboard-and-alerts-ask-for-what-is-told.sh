@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # The dashboard and the alert rules in examples/ are well-formed, and ask only for metrics and
-# labels that a running nbdloopd tells.  Prometheus's own program checks them, too, where it is
-# installed.
+# labels that a running nbdloopd or a backup tells.  Prometheus's own program checks them, too,
+# where it is installed.
 . "$(dirname "$0")/../../../lib/functions.sh"
 
 require_http
@@ -18,6 +18,12 @@ for format in openmetrics-text any; do
 		-o "$dir/$format" http://localhost/metrics
 done
 stop_server
+# What a backup tells, even if it fails.
+if [ -x "$top_builddir/tool/nbdloop" ]; then
+	must_fail nbdloop backup --format=delta --metrics="$dir/backup.prom" "nbd+unix:///?socket=$dir/none" "$dir/chain"
+	sed -i '/^# EOF/d' "$dir/openmetrics-text"
+	(cat "$dir/backup.prom" && echo '# EOF') >>"$dir/openmetrics-text"
+fi
 
 check() # DASHBOARD RULES
 {
