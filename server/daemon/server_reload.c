@@ -188,11 +188,10 @@ server_reload_join(struct server_reload *reload)
 bool
 server_reload_go_on(struct server_reload *reload)
 {
-	const bool wanted = exports_want_reload(reload->exports);
 	bool mended;
 
-	/* Both are asked, since each forgets that it was asked for. */
-	if (reload_is_asked_for(reload) || wanted)
+	/* The exports first, since they forget that they were asked. */
+	if (exports_want_reload(reload->exports) || reload_is_asked_for(reload))
 		server_reload_begin(reload);
 	if (!reload->running || server_reload_is_running(reload))
 		return false;
