@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <string.h>
 
+/* Too long to be compared. */
+#define PART      "thirty-letters-of-a-known-word"
+#define LONG_WORD PART PART PART PART PART
+
 static const struct {
 	const char *word, *meant; /* NULL: none */
 } words[] = {
@@ -37,9 +41,8 @@ static const struct {
 
 START_TEST(mistyped_word_is_known)
 {
-	static const char *const known[] = {
-		"list", "read-only", "port",
-		"sort", "allow",     "no-word-that-is-as-long-as-this-one-was-meant-by-a-mistake"};
+	static const char *const known[] = {"list", "read-only", "port",
+					    "sort", "allow",     LONG_WORD};
 	struct near_word near = {.word = words[_i].word};
 	char hint[NEAR_WORD_HINT];
 
