@@ -4,8 +4,10 @@
 #include "tool/show/output.h"
 
 #include <string.h>
+#include <sys/ioctl.h>
 
 #define BAR_WIDTH 30
+#define BAR_LEAST 5
 #define LONGEST   (99 * 3600.0) /* seconds: more is no estimate */
 
 void
@@ -46,19 +48,60 @@ seconds_left(const struct progress *progress, double seconds)
 	return now > 0 ? (double)(progress->total - progress->done) / now : LONGEST + 1;
 }
 
+/* The bar and a blank in so many columns, or nothing. */
+static char *
+progress_gauge(double part, int columns)
+{
+	const int width = MIN(columns - 3, BAR_WIDTH);
+	const int filled = (int)(part * width);
+	char bar[BAR_WIDTH + 1];
+
+	if (width < BAR_LEAST)
+		return g_strdup("");
+	memset(bar, '.', (size_t)width);
+	memset(bar, '#', (size_t)filled);
+	bar[width] = '\0';
+	return g_strdup_printf("[%s] ", bar);
+}
+
 char *
-progress_bar(const struct progress *progress, double seconds)
+progress_bar(const struct progress *progress, double seconds, int columns)
 {
 	const double part = progress->total ? (double)progress->done / (double)progress->total : 1;
-	const int filled = (int)(part * BAR_WIDTH);
-	char bar[BAR_WIDTH + 1], left[32];
+	char duration[32];
+	g_autofree char *step = g_strdup_printf("%-6s ", progress->step);
+	g_autofree char *percent = g_strdup_printf("%3d %%", (int)(part * 100));
+	g_autofree char *rate =
+		g_strdup_printf("  %.1f MB/s", progress_rate(progress, seconds) / 1e6);
+	g_autofree char *left = g_strdup_printf(
+		"  %s left", progress_duration(seconds_left(progress, seconds), duration));
+	const size_t room = (size_t)MAX(columns, 0);
+	const size_t with_time = strlen(step) + strlen(percent) + strlen(left);
+	const bool has_time = with_time <= room;
+	const bool has_rate = with_time + strlen(rate) + BAR_LEAST + 3 <= room;
+	const size_t used = strlen(step) + strlen(percent) + (has_time ? strlen(left) : 0) +
+			    (has_rate ? strlen(rate) : 0);
+	g_autofree char *gauge =
+		progress_gauge(part, (int)MIN(room - MIN(used, room), (size_t)BAR_WIDTH + 3));
+	char *text =
+		g_strconcat(step, gauge, percent, has_rate ? rate : "", has_time ? left : "", NULL);
 
-	memset(bar, '.', BAR_WIDTH);
-	memset(bar, '#', (size_t)filled);
-	bar[BAR_WIDTH] = '\0';
-	return g_strdup_printf("%-6s [%s] %3d %%  %.1f MB/s  %s left", progress->step, bar,
-			       (int)(part * 100), progress_rate(progress, seconds) / 1e6,
-			       progress_duration(seconds_left(progress, seconds), left));
+	/* A terminal of a few columns. */
+	if (strlen(text) > room)
+		text[room] = '\0';
+	return text;
+}
+
+/* Columns of a terminal; it may be made wider or narrower at any time. */
+static int
+progress_columns(FILE *out)
+{
+	struct winsize size = {.ws_col = 0};
+
+	/* The last column stays free, since some terminals begin a new line after it. */
+	if (ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
+		return size.ws_col - 1;
+	return 79;
 }
 
 static void
@@ -87,7 +130,7 @@ show_now(struct progress *progress)
 	if (progress->form == PROGRESS_JSON) {
 		show_json(progress, seconds);
 	} else if (progress->form == PROGRESS_BAR) {
-		bar = progress_bar(progress, seconds);
+		bar = progress_bar(progress, seconds, progress_columns(progress->out));
 		/* What an earlier, longer text has left after it is erased. */
 		fprintf(progress->out, "\r%s\033[K", bar);
 		fflush(progress->out);

@@ -44,9 +44,10 @@ progress_end(struct progress *progress);
 const char *
 progress_duration(double seconds, char text[32]);
 
-/* The text of the bar, without its line's begin and end, at this time after the step's begin.
- * Caller frees (g_free). */
+/* The text of the bar, without its line's begin and end, at this time after the step's begin.  It
+ * has at most `columns` characters: what is missing then is first a part of the bar, then the rate,
+ * the bar, and the time.  Caller frees (g_free). */
 char *
-progress_bar(const struct progress *progress, double seconds);
+progress_bar(const struct progress *progress, double seconds, int columns);
 
 #endif

@@ -142,7 +142,7 @@ END_TEST
 START_TEST(bar_tells_rate_and_time_left)
 {
 	const struct progress progress = {.step = "copy", .total = 4000000000, .done = 1000000000};
-	char *bar = progress_bar(&progress, 10);
+	char *bar = progress_bar(&progress, 10, 79);
 	char text[32];
 
 	ck_assert_str_eq(bar,
@@ -154,10 +154,41 @@ START_TEST(bar_tells_rate_and_time_left)
 }
 END_TEST
 
+START_TEST(bar_fits_any_width)
+{
+	const struct progress progress = {.step = "copy", .total = 4000000000, .done = 1000000000};
+	static const struct {
+		int columns;
+		const char *text;
+	} all[] = {
+		{66, "copy   [#######.....................]  25 %  100.0 MB/s  0:30 left"},
+		{45, "copy   [#......]  25 %  100.0 MB/s  0:30 left"},
+		{40, "copy   [###...........]  25 %  0:30 left"},
+		{24, "copy    25 %  0:30 left"},
+		{20, "copy   [#....]  25 %"},
+		{12, "copy    25 %"},
+		{3, "cop"},
+		{0, ""},
+	};
+
+	for (int columns = 0; columns < 200; columns++) {
+		g_autofree char *bar = progress_bar(&progress, 10, columns);
+
+		ck_assert_int_le((int)strlen(bar), columns);
+		ck_assert(columns < 68 || strlen(bar) == 68);
+	}
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		g_autofree char *bar = progress_bar(&progress, 10, all[i].columns);
+
+		ck_assert_str_eq(bar, all[i].text);
+	}
+}
+END_TEST
+
 START_TEST(bar_of_nothing_is_full)
 {
 	const struct progress progress = {.step = "copy"};
-	char *bar = progress_bar(&progress, 0);
+	char *bar = progress_bar(&progress, 0, 79);
 
 	ck_assert_ptr_nonnull(strstr(bar, "100 %"));
 	g_free(bar);
@@ -227,6 +258,7 @@ main(void)
 		{.test = the_rest_of_an_image_is_zeroes},
 		{.name = "progress"},
 		{.test = bar_tells_rate_and_time_left},
+		{.test = bar_fits_any_width},
 		{.test = bar_of_nothing_is_full},
 		{.name = "state"},
 		{.test = state_is_read_as_it_was_written},
