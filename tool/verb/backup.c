@@ -17,6 +17,7 @@
 #include "tool/show/output.h"
 #include "tool/verb/backup_list.h"
 #include "tool/verb/copy_options.h"
+#include "tool/verb/served_export.h"
 #include "tool/verb/snapshot_request.h"
 #include "tool/verb/verb.h"
 
@@ -130,10 +131,7 @@ find_origin(struct live_source *live, const struct live_source_wish *wish, GErro
 		return failure(error, ENOENT, "%s has no export \"%s\"",
 			       live->server.socket ?: wish->source, name);
 	if (!export)
-		return failure(error, EINVAL,
-			       "%s has no export, or several: name one, as in %s:EXPORT; nbdloop "
-			       "export list %s shows them",
-			       wish->source, wish->source, wish->source);
+		return served_export_not_one(wish->source, status, error);
 	live->origin = g_strdup(json_string_value(json_object_get(export, "name")) ?: "");
 	return true;
 }

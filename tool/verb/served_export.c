@@ -21,11 +21,32 @@ served_export_missing(const struct asked_server *server, GError **error)
 		       server->socket, server->export, server->socket);
 }
 
-static bool
-served_export_not_one(const struct asked_server *server, GError **error)
+#define NAMED_MAX 12 /* exports in an error */
+
+bool
+served_export_not_one(const char *socket, json_t *status, GError **error)
 {
-	return failure(error, EINVAL, "%s has no export, or several: name one, as in %s:EXPORT",
-		       server->socket, server->socket);
+	g_autoptr(GString) names = g_string_new(NULL);
+	json_t *export;
+	size_t i, count = 0;
+
+	json_array_foreach(json_object_get(status, "exports"), i, export)
+	{
+		const char *name = json_string_value(json_object_get(export, "name"));
+		g_autofree char *plain = name ? output_plain(name, false) : NULL;
+
+		if (!plain || json_object_get(export, "snapshot"))
+			continue;
+		if (count++ < NAMED_MAX)
+			g_string_append_printf(names, "%s\"%s\"", names->len ? ", " : "", plain);
+	}
+	if (count == 0)
+		return failure(error, EINVAL, "%s has no export", socket);
+	if (count > NAMED_MAX)
+		g_string_append_printf(names, " and %zu more (nbdloop export list %s)",
+				       count - NAMED_MAX, socket);
+	return failure(error, EINVAL, "%s has several exports: name one, as in %s:EXPORT: %s",
+		       socket, socket, names->str);
 }
 
 static json_t *
@@ -53,7 +74,7 @@ explain_refusal(const struct asked_server *server, GError **why, GError **error)
 	if (status && server->export && !find_named(exports, server->export))
 		return served_export_missing(server, error);
 	if (status && !server->export && !server_link_export(status))
-		return served_export_not_one(server, error);
+		return served_export_not_one(server->socket, status, error);
 	return failure_pass(error, why);
 }
 
@@ -101,7 +122,8 @@ served_export_status(const struct asked_server *server, GError **error)
 	g_autofree char *name = g_strdup(
 		server->export ?: json_string_value(json_object_get(only, "name")) ?: "");
 
-	if (!status || (!server->export && !only && !served_export_not_one(server, error)))
+	if (!status ||
+	    (!server->export && !only && !served_export_not_one(server->socket, status, error)))
 		return NULL;
 	keep_export(status, name);
 	if (json_array_size(json_object_get(status, "exports")) == 0 &&

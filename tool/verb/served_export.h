@@ -25,6 +25,11 @@ served_export_ask(const struct asked_server *server, const char *request, GError
 json_t *
 served_export_status(const struct asked_server *server, GError **error);
 
+/* Fails with an error that lists the exports in the status of a server, which is asked for the only
+ * one. */
+bool
+served_export_not_one(const char *socket, json_t *status, GError **error);
+
 /* ---- list */
 
 struct export_table_options {

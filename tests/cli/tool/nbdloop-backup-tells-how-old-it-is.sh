@@ -66,6 +66,10 @@ source=$dir/control:disk
 must_fail nbdloop backup --format=delta -i --metrics="$dir/nowhere/disk.prom" "$source" "$chain"
 grep -q 'the backup is complete, but its metrics were not written: .*nowhere' "$dir/refused.log" || fail "$(cat "$dir/refused.log")"
 
+must_fail nbdloop backup "$dir/control" "$dir/none.img"
+grep -q 'control has several exports: name one, as in .*control:EXPORT: "disk", "replica"$' "$dir/refused.log" ||
+	fail "the exports are not listed: $(cat "$dir/refused.log")"
+
 # ---- other targets
 for round in 1 2; do
 	change 5

@@ -99,7 +99,7 @@ refuses 1 'unknown option colour' add "$control:x" "$dir/disk.img" colour=red
 refuses 1 '"red" is not OPTION=VALUE' add "$control:x" "$dir/disk.img" red
 refuses 1 'a=b: ' add "$control:x" "$dir/disk.img" iops-limit=a=b
 refuses 1 'iops-limit' set --iops-limit=many "$control:new: 1"
-refuses 1 'disk.ctl has no export, or several: name one, as in .*disk.ctl:EXPORT' resize "$control"
+refuses 1 'disk.ctl has several exports: name one, as in .*disk.ctl:EXPORT: ".*", ".*"$' resize "$control"
 refuses 1 'nobody.such' disconnect "$control" user:nobody.such
 refuses 1 'EXPORT "a.*: must be one line' remove "$control:a"$'\nremove export=new: 1'
 refuses 1 'control socket .*/none: No such file or directory$' list "$dir/none"

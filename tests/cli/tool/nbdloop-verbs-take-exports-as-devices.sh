@@ -96,9 +96,9 @@ refuses 1 'there is no device /dev/nbd77' check nbd77
 refuses 1 'there is no export "none"; nbdloop export list .* shows all' list none
 refuses 1 'there is no export "none"; nbdloop export list .* shows all' check "$control:none"
 refuses 1 'there is no export "none"; nbdloop export list .* shows all' resize "$control:none"
-refuses 2 'disk.ctl has no export, or several: name one, as in .*disk.ctl:EXPORT' status "$control"
-refuses 1 'disk.ctl has no export, or several: name one' check "$control"
-refuses 1 'disk.ctl has no export, or several: name one' set --allow=any "$control"
+refuses 2 'disk.ctl has several exports: name one, as in .*disk.ctl:EXPORT: "' status "$control"
+refuses 1 'disk.ctl has several exports: name one' check "$control"
+refuses 1 'disk.ctl has several exports: name one' set --allow=any "$control"
 refuses 2 'disk.img is neither a device, .*, nor the control socket of a server' status "$dir/disk.img"
 [ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 1 'there is no device /dev/nbd77' set --iops-limit=5 nbd77
 stop_server
