@@ -20,6 +20,9 @@
 #define FEW_ENTRIES     4u
 #define FEW_COMPLETIONS 8u
 
+/* SQEs of a large ring. */
+#define MANY_ENTRIES 256u
+
 /* How many files a process may have open (getrlimit() in surroundings.c). */
 #define FILES_MAX 1024u
 
@@ -739,6 +742,8 @@ CALL(int, io_uring_queue_init_params, unsigned int entries, struct io_uring *uri
 
 	if (r < 0)
 		return r;
+	if (io_ring_mood.small && entries >= MANY_ENTRIES)
+		return -ENOMEM;
 	if (io_ring_mood.few_places && entries > FEW_ENTRIES) {
 		entries = FEW_ENTRIES;
 		completions = FEW_COMPLETIONS;

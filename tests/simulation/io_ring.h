@@ -22,6 +22,7 @@ struct io_ring_mood {
 	bool wait_all;       /* MSG_WAITALL holds (Linux 6.0); else transfers can be short */
 	bool busy;           /* takes nothing while completions have no room (before Linux 5.19) */
 	bool many_files;     /* a table of files may be larger than the limit of open files */
+	bool small;          /* there is no memory for large rings, such as an event loop's */
 	bool few_places;     /* queues are smaller than asked for */
 	bool old_memory;     /* no sparse table of memory (before Linux 5.19) */
 	bool late_release;   /* registered memory is released late (before Linux 6.3) */

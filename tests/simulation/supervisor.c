@@ -104,10 +104,11 @@ supervisor_choose_moods(void)
 		.wait_all = !chance_once_in(3),
 		.busy = chance_once_in(3),
 		.many_files = chance_once_in(2),
+		.small = chance_once_in(4),
 		.few_places = chance_once_in(3),
 		.old_memory = chance_once_in(4),
 		.late_release = chance_once_in(3),
-		.refuse = chance_once_in(3) ? 50 : 0,
+		.refuse = chance_once_in(2) ? 30 : 0,
 	};
 	/* Without one or both, engine=auto has to do with the rest. */
 	io_ring_mood.absent = engine_is_free && chance_once_in(2);
