@@ -23,6 +23,10 @@ for target in $(grep -oh 'href="nbd[^"#]*' html/*.html | sed 's/href="//' | sort
 	[ -e "html/$target" ] || fail "a reference to $target, which is not there"
 done
 
+# A page needs no file beside it.
+grep -q '<img src="data:image/png;base64,iVBOR' html/nbdloopd-control.7.html || fail "the picture is not in its page"
+! grep -q '<img src="[^d]' html/*.html || fail "a page refers to a picture"
+
 # tiny PARAGRAPH: a manual with a section TLS after an item of that name
 tiny()
 {
