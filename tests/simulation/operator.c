@@ -112,9 +112,14 @@ operator_run(void *data)
 }
 
 void
-operator_start(const char *address)
+operator_plan_control(const char *address)
 {
 	control = address;
+}
+
+void
+operator_start(void)
+{
 	stopping = false;
 	running = true;
 	scheduler_start("operator", NULL, operator_run, NULL);

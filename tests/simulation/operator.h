@@ -6,9 +6,13 @@
 #ifndef TESTS_SIMULATION_OPERATOR_H
 #define TESTS_SIMULATION_OPERATOR_H
 
-/* Starts it; it works until operator_stop(). `address`: of the control socket. */
+/* The address of the control socket. */
 void
-operator_start(const char *address);
+operator_plan_control(const char *address);
+
+/* Starts it; it works until operator_stop(). */
+void
+operator_start(void);
 
 /* Waits until it has left. */
 void

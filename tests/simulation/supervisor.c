@@ -23,9 +23,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define IMAGE   "/disk/image"
-#define CONTROL "/disk/control"
-#define RECORD  IMAGE ".changes"
+#define IMAGE  "/disk/image"
+#define RECORD IMAGE ".changes"
 
 /* Lives of servers in a run. */
 #define LIVES     12
@@ -41,9 +40,12 @@ static struct process *server; /* NULL: none */
 static struct process *dying;  /* killed, with calls in the kernel; NULL: none */
 static char arguments[ARGUMENTS][64];
 static char *argument_list[ARGUMENTS + 1];
-static int argument_count;
+static int argument_count, fixed_arguments; /* those that all lives have */
+static bool is_local;
+static bool is_crowded;     /* requests wait behind stuck ones, while their clients lose patience */
 static bool engine_is_free; /* the server chooses it */
 static struct disk_mood usual_mood;
+static bool cut_next; /* this life ends by a power cut */
 
 /* ---- the plan of a run */
 
@@ -55,6 +57,30 @@ supervisor_add_argument(const char *text)
 	argument_list[++argument_count] = NULL;
 }
 
+/* Where the next server listens: a server that is not quite dead may still have the other place. */
+static void
+supervisor_choose_place(void)
+{
+	static const struct {
+		const char *control, *local, *remote, *path, *port;
+	} places[] = {
+		{"--control=/disk/control", "--unix=/disk/socket", "--port=10809", "/disk/socket",
+		 "10809"},
+		{"--control=/disk/control-b", "--unix=/disk/socket-b", "--port=10810",
+		 "/disk/socket-b", "10810"},
+	};
+	const unsigned int place = (unsigned int)chance_below(2);
+
+	argument_count = fixed_arguments;
+	supervisor_add_argument(places[place].control);
+	if (!is_local)
+		supervisor_add_argument("--address=127.0.0.1");
+	supervisor_add_argument(is_local ? places[place].local : places[place].remote);
+	supervisor_add_argument(IMAGE);
+	client_plan.address = is_local ? places[place].path : places[place].port;
+	operator_plan_control(strchr(places[place].control, '=') + 1);
+}
+
 static void
 supervisor_choose_arguments(void)
 {
@@ -63,8 +89,6 @@ supervisor_choose_arguments(void)
 					      "--engine=aio", "--engine=auto"};
 	static const char *const threads[] = {"--threads=1", "--threads=2", "--threads=3"};
 	const unsigned int engine = (unsigned int)chance_below(4);
-	const bool local = chance_once_in(2);
-
 	engine_is_free = engine == 3;
 	argument_count = 0;
 	supervisor_add_argument("nbdloopd");
@@ -75,14 +99,14 @@ supervisor_choose_arguments(void)
 	supervisor_add_argument("--drain-limit=5");
 	/* Parts of blocks are read, changed and written. */
 	supervisor_add_argument("--sector-size=1");
-	if (chance_once_in(4))
+	is_crowded = chance_once_in(5);
+	if (is_crowded || chance_once_in(4))
 		supervisor_add_argument("--depth=2");
 	if (chance_once_in(8))
 		supervisor_add_argument("--memory=32M");
-	supervisor_add_argument("--control=" CONTROL);
-	supervisor_add_argument(local ? "--unix=/disk/socket" : "--address=127.0.0.1");
-	client_plan.address = local ? "/disk/socket" : "10809";
-	supervisor_add_argument(IMAGE);
+	is_local = chance_once_in(2);
+	fixed_arguments = argument_count;
+	supervisor_choose_place();
 }
 
 static void
@@ -130,6 +154,11 @@ supervisor_choose_moods(void)
 	client_plan.window = (unsigned int)chance_between(1, 8);
 	client_plan.largest = chance_once_in(3) ? 1500 : 64;
 	client_plan.leaves = chance_once_in(3) ? 0 : 60;
+	if (is_crowded) {
+		usual_mood.sticky = 50;
+		client_plan.patience = 150 * MILLISECOND;
+		client_plan.window = 8;
+	}
 	disk_mood = usual_mood;
 }
 
@@ -203,6 +232,8 @@ supervisor_kill(void)
 	/* The next one may start before the last calls of this one have ended. */
 	if (!chance_once_in(3))
 		supervisor_await_death();
+	else if (chance_once_in(2))
+		supervisor_choose_place();
 }
 
 static void
@@ -308,6 +339,7 @@ supervisor_pass_quiet_time(void)
 		scheduler_wait("a sync of the record", supervisor_sees_record_sync, NULL,
 			       scheduler_now() + 6 * SECOND);
 		lives = supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
+		cut_next = true;
 	}
 	client_plan.pause = 0;
 	return lives;
@@ -334,7 +366,7 @@ supervisor_let_live(void)
 
 	if (lives && event_strikes(12, "stops the server for a while"))
 		lives = supervisor_pause_server();
-	if (lives && event_strikes(12, "a quiet time"))
+	if (lives && event_strikes(8, "a quiet time"))
 		lives = supervisor_pass_quiet_time();
 	return lives;
 }
@@ -344,6 +376,7 @@ supervisor_live(void)
 {
 	const bool may_fail = dying || client_plan.fails_allowed;
 
+	cut_next = false;
 	if (!server)
 		supervisor_start();
 	supervisor_change_mood();
@@ -359,10 +392,10 @@ supervisor_live(void)
 		trace("the server ended by itself");
 		supervisor_await_end();
 		scheduler_sleep(100 * MILLISECOND);
-	} else if (chance_once_in(5)) {
+	} else if (!cut_next && chance_once_in(5)) {
 		if (event_happens("ends the server"))
 			supervisor_end();
-	} else if (chance_once_in(2)) {
+	} else if (!cut_next && chance_once_in(2)) {
 		if (event_happens("kills the server"))
 			supervisor_kill();
 	} else if (event_happens("cuts the power")) {
@@ -410,7 +443,7 @@ supervisor_run(void)
 	supervisor_make_image();
 	for (unsigned int i = (unsigned int)chance_between(1, 3); i > 0; i--)
 		client_start(i);
-	operator_start(CONTROL);
+	operator_start();
 	for (unsigned int i = 0; i < LIVES; i++)
 		supervisor_live();
 	supervisor_finish();
