@@ -422,6 +422,21 @@ network_send(struct socket *socket, const void *bytes, size_t size)
 }
 
 int
+network_try(struct socket *socket, const void *bytes, size_t size)
+{
+	long n = 1;
+
+	while (size && n > 0) {
+		n = socket_transmit(socket, bytes, size);
+		if (n > 0) {
+			bytes = (const char *)bytes + n;
+			size -= (size_t)n;
+		}
+	}
+	return n > 0 ? 0 : n == -EAGAIN ? -EAGAIN : -EPIPE;
+}
+
+int
 network_receive(struct socket *socket, void *bytes, size_t size, int64_t until)
 {
 	while (size) {

@@ -34,6 +34,10 @@ network_connect(const char *address);
 int
 network_send(struct socket *socket, const void *bytes, size_t size);
 
+/* Does not wait. Returns 0 if all bytes could be sent, or -EAGAIN or -EPIPE. */
+int
+network_try(struct socket *socket, const void *bytes, size_t size);
+
 /* Receives all; 0 or -ECONNRESET or -ETIMEDOUT. */
 int
 network_receive(struct socket *socket, void *bytes, size_t size, int64_t until);

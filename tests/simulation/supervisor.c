@@ -6,6 +6,7 @@
 #include "tests/simulation/descriptor.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/event.h"
+#include "tests/simulation/fiend.h"
 #include "tests/simulation/file.h"
 #include "tests/simulation/io_ring.h"
 #include "tests/simulation/kaio.h"
@@ -45,6 +46,7 @@ static bool is_local;
 static bool is_crowded;     /* requests wait behind stuck ones, while their clients lose patience */
 static bool engine_is_free; /* the server chooses it */
 static struct disk_mood usual_mood;
+static bool has_fiend;
 static bool cut_next; /* this life ends by a power cut */
 
 /* ---- the plan of a run */
@@ -427,6 +429,8 @@ supervisor_finish(void)
 		       scheduler_now() + SECOND);
 	if (client_answers == before || process_is_over(server))
 		trace_fail("the last server serves nobody");
+	if (has_fiend)
+		fiend_stop();
 	operator_stop();
 	clients_stop();
 	supervisor_end();
@@ -444,6 +448,9 @@ supervisor_run(void)
 	for (unsigned int i = (unsigned int)chance_between(1, 3); i > 0; i--)
 		client_start(i);
 	operator_start();
+	has_fiend = chance_once_in(2);
+	if (has_fiend)
+		fiend_start();
 	for (unsigned int i = 0; i < LIVES; i++)
 		supervisor_live();
 	supervisor_finish();
