@@ -139,6 +139,7 @@ certtool_end(const char *certificate, GError **error)
 
 enum {
 	SECRET_MODE = 0600,
+	SERVER_MODE = 0640, /* for the group of the server's directory */
 	PUBLIC_MODE = 0644,
 	DIRECTORY_MODE = 0700,
 	NAME_MAX_BYTES = 64, /* ub-common-name of RFC 5280 */
@@ -241,7 +242,10 @@ maker_add_pair(struct maker *maker, const char *directory, const char *kind, tim
 	bool made;
 
 	pair->certificate = maker_add_file(maker, directory, certificate, PUBLIC_MODE, error);
-	pair->key = pair->certificate ? maker_add_file(maker, directory, key, SECRET_MODE, error)
+	pair->key = pair->certificate ? maker_add_file(maker, directory, key,
+						       g_str_equal(kind, "server") ? SERVER_MODE
+										   : SECRET_MODE,
+						       error)
 				      : NULL;
 	if (!pair->key)
 		return false;
@@ -374,9 +378,8 @@ certificates_make(const struct certificates_wanted *wanted, GError **error)
 
 	if (!check_names(wanted, error))
 		return false;
-	if (mkdir(wanted->directory, DIRECTORY_MODE) < 0 && errno != EEXIST)
-		return failure_errno(error, errno, "the directory %s can't be made",
-				     wanted->directory);
+	if (!new_files_make_directory(wanted->directory, error))
+		return false;
 	made = new_files_begin(&maker.files, wanted->directory, error) &&
 	       maker_find_authority(&maker, error) && maker_set_end(&maker, error) &&
 	       maker_add_server(&maker, error);

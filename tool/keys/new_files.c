@@ -20,8 +20,8 @@ struct new_file {
 	bool replaces, made;
 	mode_t mode;
 	mode_t before; /* with `replaces`: the old one's */
-	uid_t owner;   /* with `replaces` */
-	gid_t group;
+	uid_t owner;   /* with `replaces`; else -1 */
+	gid_t group;   /* -1: the user's */
 };
 
 static void
@@ -75,6 +75,33 @@ new_files_begin(struct new_files *files, const char *directory, GError **error)
 	return false;
 }
 
+/* The group that reads a server's files in the directory, as of root:nbdloopd with mode 0750; -1:
+ * there is none. */
+static gid_t
+new_files_reader(const char *directory)
+{
+	struct stat st;
+	const bool found = stat(directory, &st) == 0 && st.st_uid == geteuid() &&
+			   st.st_gid != getegid() && st.st_mode & S_IXGRP &&
+			   !(st.st_mode & S_IRWXO);
+
+	return found ? st.st_gid : (gid_t)-1;
+}
+
+bool
+new_files_make_directory(const char *path, GError **error)
+{
+	g_autofree char *parent = g_path_get_dirname(path);
+	const gid_t reader = new_files_reader(parent);
+
+	if (mkdir(path, S_IRWXU) < 0)
+		return errno == EEXIST ||
+		       failure_errno(error, errno, "the directory %s can't be made", path);
+	return reader == (gid_t)-1 ||
+	       (chown(path, (uid_t)-1, reader) == 0 && chmod(path, 0750) == 0) ||
+	       failure_errno(error, errno, "the directory %s can't be given its group", path);
+}
+
 bool
 new_files_add_directory(struct new_files *files, const char *path, mode_t mode, GError **error)
 {
@@ -89,14 +116,19 @@ const char *
 new_files_add(struct new_files *files, const char *path, mode_t mode, const struct stat *replaced)
 {
 	struct new_file *file = g_new0(struct new_file, 1);
+	const bool for_group = !replaced && mode & S_IRGRP && !(mode & S_IROTH);
+	g_autofree char *directory = g_path_get_dirname(path);
+	const gid_t reader = for_group ? new_files_reader(directory) : (gid_t)-1;
 
+	if (for_group && reader == (gid_t)-1)
+		mode &= ~(mode_t)S_IRWXG;
 	file->path = g_strdup(path);
 	file->draft = g_strdup_printf("%s/%u", files->drafts, files->all->len);
 	file->before = replaced ? replaced->st_mode & 07777 : mode;
 	file->mode = file->before & (mode | ~(mode_t)S_IRWXO);
 	file->replaces = replaced != NULL;
 	file->owner = replaced ? replaced->st_uid : (uid_t)-1;
-	file->group = replaced ? replaced->st_gid : (gid_t)-1;
+	file->group = replaced ? replaced->st_gid : reader;
 	g_ptr_array_add(files->all, file);
 	return file->draft;
 }
@@ -107,7 +139,9 @@ store_draft(const struct new_file *file, GError **error)
 	int CLEANUP_CLOSE fd = open(file->draft, O_RDONLY | O_CLOEXEC);
 
 	/* The owner first, since a change of that may take away bits of the mode. */
-	return (fd >= 0 && (!file->replaces || fchown(fd, file->owner, file->group) == 0) &&
+	return (fd >= 0 &&
+		((file->owner == (uid_t)-1 && file->group == (gid_t)-1) ||
+		 fchown(fd, file->owner, file->group) == 0) &&
 		fchmod(fd, file->mode) == 0 && fsync(fd) == 0) ||
 	       failure_errno(error, errno, "%s can't be written", file->path);
 }

@@ -154,7 +154,7 @@ make_file(struct new_files *files, const char *path, char *const *users, bool re
 	}
 	if (!text)
 		return false;
-	draft = new_files_add(files, path, 0600, old.st_ino ? &old : NULL);
+	draft = new_files_add(files, path, 0640, old.st_ino ? &old : NULL);
 	if (!g_file_set_contents(draft, text, -1, &reason))
 		return failure(error, EIO, "%s can't be written: %s", path, reason->message);
 	return new_files_make(files, error);

@@ -42,6 +42,22 @@ for i in 1 2 3 4 5 6 7 8; do
 done
 wait
 expect_equal "users" 9 "$(cut -d: -f1 keys.psk | sort -u | wc -l)"
+# The group of a server that may enter the directory, as of /etc/nbdloopd, reads the server's keys,
+# and only those.
+if [ "$(id -u)" = 0 ]; then
+	install -d -g nogroup -m 750 server
+	nbdloop keys psk server/keys.psk alice >said.log
+	nbdloop keys certificates server/tls --server=localhost --client=alice >said.log
+	expect_equal "group and modes" "keys.psk nogroup 640 tls nogroup 750 tls/alice root 700 tls/ca-key.pem root 600 tls/server-key.pem nogroup 640" \
+		"$(cd server && stat -c '%n %G %a' keys.psk tls tls/alice tls/ca-key.pem tls/server-key.pem | xargs)"
+	nbdloop keys --replace psk server/keys.psk alice >said.log
+	expect_equal "group and mode" "nogroup 640" "$(stat -c '%G %a' server/keys.psk)"
+	chmod 755 server
+	nbdloop keys psk server/others.psk alice >said.log
+	expect_equal "mode in a directory of all users" 600 "$(stat -c %a server/others.psk)"
+	rm -r server
+fi
+
 # A link stays one, and the file keeps its mode; a last line without its end is not joined.
 printf 'old:00' >shared.psk
 chmod 640 shared.psk
