@@ -154,6 +154,15 @@ config_tls(const struct server_config *config)
 	return config->tls_certificates || config->tls_psk ? TLS_CHOICE_REQUIRE : TLS_CHOICE_OFF;
 }
 
+enum tls_choice
+config_tls_unix(const struct server_config *config)
+{
+	enum tls_choice tls = config_tls(config);
+
+	/* What the clients say does not leave the machine, and the kernel tells who they are. */
+	return config->tls == TLS_CHOICE_AUTO && tls == TLS_CHOICE_REQUIRE ? TLS_CHOICE_ALLOW : tls;
+}
+
 const char *
 tls_choice_name(enum tls_choice choice)
 {
@@ -423,7 +432,7 @@ const struct option_row server_option_rows[] = {
 		.initial = "auto",
 		.choices = tls_choices,
 		.arg = "off|allow|require|auto",
-		.help = "whether clients use TLS; auto: required if certificates or keys are given",
+		.help = "whether clients use TLS; auto: required over TCP and vsock if certificates or keys are given",
 	},
 	{
 		.name = "tls-certificates",

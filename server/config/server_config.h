@@ -153,6 +153,10 @@ config_warn(const struct server_config *config);
 enum tls_choice
 config_tls(const struct server_config *config);
 
+/* The same for clients on unix sockets: with TLS_CHOICE_AUTO, they decide. */
+enum tls_choice
+config_tls_unix(const struct server_config *config);
+
 /* The same, as text. */
 const char *
 tls_choice_name(enum tls_choice choice);

@@ -43,6 +43,7 @@ char *
 server_uri(const struct server_config *config, const char *path)
 {
 	const char *name = config->exports ? config->exports->name : "";
+	const enum tls_choice tls = path ? config_tls_unix(config) : config_tls(config);
 	const bool inet = config->address || config->port || !config->vsock;
 	char *text = NULL;
 	size_t size;
@@ -50,7 +51,7 @@ server_uri(const struct server_config *config, const char *path)
 
 	if (!out)
 		return NULL;
-	fprintf(out, "nbd%s%s://", config_tls(config) == TLS_CHOICE_REQUIRE ? "s" : "",
+	fprintf(out, "nbd%s%s://", tls == TLS_CHOICE_REQUIRE ? "s" : "",
 		path   ? "+unix"
 		: inet ? ""
 		       : "+vsock");

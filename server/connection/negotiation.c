@@ -51,8 +51,11 @@ negotiation_start(struct conn *conn)
 	negotiation->applicant = (struct applicant){.exports = conn->worker->config->exports,
 						    .identity = conn->identity};
 	config.data = &negotiation->applicant;
-	/* Its client may use the control socket, too; and a client with a key may still show it. */
-	if (conn->identity->private && config.tls == NBD_TLS_REQUIRED)
+	/* A private client may use the control socket, too; and a client with a key may still show
+	 * it. */
+	if (config.tls == NBD_TLS_REQUIRED &&
+	    (conn->identity->private ||
+	     (conn->worker->config->tls_spares_unix && conn->identity->kind == IDENTITY_UNIX)))
 		config.tls = NBD_TLS_ALLOWED;
 	negotiation->output = (struct nbd_output){.bytes = negotiation->bytes,
 						  .size = sizeof(negotiation->bytes)};

@@ -69,7 +69,8 @@ struct worker_config {
 	void *data;
 	struct handshakes *handshakes; /* of TLS; NULL: there is none */
 	enum kernel_tls kernel_tls;
-	bool use_ring; /* io_uring works here; a worker that gets no ring uses epoll */
+	bool tls_spares_unix; /* TLS is required, but not on unix sockets */
+	bool use_ring;        /* io_uring works here; a worker that gets no ring uses epoll */
 	unsigned int handshake_limit; /* seconds */
 	unsigned int stuck_limit;     /* seconds */
 	unsigned int poll_max_us;     /* see spin.h */

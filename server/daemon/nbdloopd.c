@@ -4,6 +4,7 @@
  */
 #include "server/config/command_line.h"
 #include "server/daemon/launcher.h"
+#include "server/daemon/readiness.h"
 #include "server/daemon/server.h"
 #include "server/sandbox/sandbox.h"
 #include "server/request/probes.h"
@@ -12,17 +13,19 @@
 #include "common/log.h"
 #include "common/standard_fds.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* After common/log.h, which has its own LOG_... names. */
 #include <syslog.h>
 
 enum {
-	EXIT_USAGE = 2,
+	EXIT_USAGE = SERVER_MISCONFIGURED,
 };
 
 /* ---- where messages go */
@@ -115,11 +118,51 @@ log_target_set(enum log_choice choice, bool detached)
 
 /* ---- the process */
 
-static int
-nbdloopd_complain(int r, const char *error)
+/* The command of ExecReload= runs beside the server, whose $MAINPID systemd tells it. systemctl
+ * status is to show what is wrong, and that nothing has changed. */
+static void
+nbdloopd_tell_reload_failed(const char *why)
 {
-	log_error("%s", error ? error : strerror(-r));
-	return EXIT_USAGE;
+	char *CLEANUP_FREE error = NULL;
+
+	if (getenv("MAINPID") && readiness_init(&error) == 0 && readiness_wanted())
+		readiness_reload_failed(why);
+}
+
+/* Returns `status`. */
+static int
+nbdloopd_complain(const struct command_line *line, int r, const char *error, int status)
+{
+	const char *why = error ? error : strerror(-r);
+
+	log_error("%s", why);
+	if (line->check_config)
+		nbdloopd_tell_reload_failed(why);
+	return status;
+}
+
+/* Adds to the error how to make the first configuration, if there is none yet. */
+static void
+nbdloopd_explain_no_config(const char *path, char **error)
+{
+	char *text = NULL;
+
+	if (!path || !*error || access(path, F_OK) == 0 || errno != ENOENT ||
+	    asprintf(&text, "%s; to begin with an example: cp %s %s", *error, EXAMPLE_CONFIGURATION,
+		     path) < 0)
+		return;
+	free(*error);
+	*error = text;
+}
+
+/* --check-config. Returns the process's status. */
+static int
+nbdloopd_check(const struct command_line *line, const struct server_config *config)
+{
+	char *CLEANUP_FREE error = NULL;
+	int r = server_check(config, &error);
+
+	return r < 0 ? nbdloopd_complain(line, r, error, EXIT_FAILURE) : EXIT_SUCCESS;
 }
 
 /* Serves, or waits for the server and its command. Returns the process's status. */
@@ -135,10 +178,10 @@ nbdloopd_serve(struct command_line *line, struct server_config *config)
 	if (r < 0)
 		log_error("%s", error ? error : strerror(-r));
 	else
-		r = server_run(config, line);
-	if (r < 0 && last_error[0])
+		status = server_run(config, line);
+	if (status != EXIT_SUCCESS && last_error[0])
 		to_stderr(LOG_LEVEL_ERROR, last_error);
-	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	return status;
 }
 
 static int
@@ -159,15 +202,17 @@ nbdloopd_run(struct command_line *line)
 	/* Messages stay in a file, and in the journal, for which nobody waits. */
 	line->detached = line->fork && !stderr_is_file() && !stderr_is_journal();
 	r = command_line_configure(line, &config, &error);
-	if (r < 0)
-		return nbdloopd_complain(r, error);
+	if (r < 0) {
+		nbdloopd_explain_no_config(line->config, &error);
+		return nbdloopd_complain(line, r, error, EXIT_USAGE);
+	}
 	if (line->detached || line->run)
 		silent_from = LOG_LEVEL_INFO;
 	/* Whoever checks the configuration reads the errors at once. */
 	log_target_set(line->check_config ? LOG_TO_STDERR : config.log, line->detached);
 	config_warn(&config);
 	if (line->check_config)
-		r = server_check(&config) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		r = nbdloopd_check(line, &config);
 	else
 		r = nbdloopd_serve(line, &config);
 	config_fini(&config);
@@ -186,7 +231,7 @@ main(int argc, char **argv)
 	sandbox_explain_denials();
 	r = command_line_parse(&line, argc, argv, &error);
 	if (r < 0)
-		return nbdloopd_complain(r, error);
+		return nbdloopd_complain(&line, r, error, EXIT_USAGE);
 	r = nbdloopd_run(&line);
 	command_line_fini(&line);
 	return standard_output_end(r);

@@ -152,7 +152,8 @@ readiness_reload_failed(const char *why)
 	char state[STATE_MAX];
 
 	snprintf(state, sizeof(state),
-		 "STATUS=serving; the configuration was not read again: %.400s", why);
+		 "STATUS=serving with the old configuration, because the new one is wrong: %.400s",
+		 why);
 	make_one_line(state);
 	notify_manager(state);
 }

@@ -35,7 +35,8 @@ readiness_ready(void);
 void
 readiness_serving(unsigned int exports, unsigned int threads);
 
-/* The configuration was not read again, and why: shown by systemctl. Any thread. */
+/* The configuration was not read again, and why: shown by systemctl. Any thread, and the command of
+ * ExecReload= that has found the mistake. */
 void
 readiness_reload_failed(const char *why);
 

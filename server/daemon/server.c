@@ -306,6 +306,7 @@ server_start_workers(struct server *server)
 		.data = server,
 		.handshakes = server->tls.handshakes,
 		.kernel_tls = server_tls_kernel(server->config),
+		.tls_spares_unix = config_tls_unix(server->config) == TLS_CHOICE_ALLOW,
 		.use_ring = server_uses_ring(server),
 		.poll_max_us = server->config->poll_max_us,
 		.handshake_limit = server->config->handshake_limit,
@@ -735,16 +736,15 @@ server_end(struct server *server, int status)
 }
 
 int
-server_check(const struct server_config *config)
+server_check(const struct server_config *config, char **error)
 {
-	char *CLEANUP_FREE error = NULL;
 	struct user user = {0};
-	int r = config->user ? user_find(&user, config->user, &error) : 0;
+	int r = config->user ? user_find(&user, config->user, error) : 0;
 
 	if (r == 0)
-		r = server_tls_check(config, &error);
+		r = server_tls_check(config, error);
 	user_fini(&user);
-	return server_log_failure(r, error);
+	return r;
 }
 
 int
@@ -760,6 +760,9 @@ server_run(struct server_config *config, const struct command_line *line)
 		.wake = -1,
 	};
 	int r = server_start(&server);
+	int status = r == 0               ? EXIT_SUCCESS
+		     : r == -EKEYREJECTED ? SERVER_MISCONFIGURED
+					  : EXIT_FAILURE;
 
 	if (r == 0) {
 		server_serve(&server);
@@ -767,6 +770,6 @@ server_run(struct server_config *config, const struct command_line *line)
 		event_raise(&(struct event){.kind = EVENT_ENDING});
 		readiness_stopping(config->drain_limit);
 	}
-	server_end(&server, r < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
-	return r;
+	server_end(&server, status);
+	return status;
 }

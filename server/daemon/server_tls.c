@@ -8,10 +8,16 @@
 #include "nbd/tls/credentials.h"
 #include "nbd/tls/ktls.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 /* The clock may be set meanwhile, and poll()'s stands still while the machine sleeps. */
 #define WATCH_SECONDS 3600
@@ -53,12 +59,76 @@ tls_load(const struct server_config *config, struct tls_credentials **credential
 	return tls_credentials_load(&files, credentials, error);
 }
 
+/* ---- files that the user may not read */
+
+/* Looks for the first directory of the path, or the file itself, that the user may not use: its
+ * length in the path, or 0. A file that does not exist is no matter. */
+static size_t
+tls_find_denied(const char *path)
+{
+	size_t length = 0;
+
+	while (path[length]) {
+		char *CLEANUP_FREE part = NULL;
+		const char *slash = strchr(path + length + 1, '/');
+
+		length = slash ? (size_t)(slash - path) : strlen(path);
+		part = strndup(path, length);
+		if (part && faccessat(AT_FDCWD, part, slash ? X_OK : R_OK, AT_EACCESS) < 0 &&
+		    errno == EACCES)
+			return length;
+	}
+	return 0;
+}
+
+/* Replaces *error by a sentence that names the user, and the command that lets it read the file.
+ * Returns whether the file is one that it may not read. */
+static bool
+tls_explain_denied(const char *path, char **error)
+{
+	const size_t length = tls_find_denied(path);
+	const struct passwd *user = getpwuid(geteuid());
+	const struct group *group = getgrgid(getegid());
+	char *text = NULL;
+
+	if (length == 0 || !user || !group ||
+	    asprintf(&text, "%s: the user %s may not read it: chgrp %s %.*s && chmod g+%s %.*s",
+		     path, user->pw_name, group->gr_name, (int)length, path,
+		     path[length] ? "x" : "r", (int)length, path) < 0)
+		return length > 0;
+	free(*error);
+	*error = text;
+	return true;
+}
+
+/* The same for the first of all files. */
+static bool
+tls_explain_any_denied(const struct server_config *config, char **error)
+{
+	static const char *const names[] = {"server-key.pem", "server-cert.pem", TLS_CA_FILE,
+					    TLS_CRL_FILE};
+	bool denied = config->tls_psk && tls_explain_denied(config->tls_psk, error);
+
+	for (size_t i = 0;
+	     config->tls_certificates && !denied && i < sizeof(names) / sizeof(names[0]); i++) {
+		char *path = NULL;
+
+		if (asprintf(&path, "%s/%s", config->tls_certificates, names[i]) < 0)
+			return false;
+		denied = tls_explain_denied(path, error);
+		free(path);
+	}
+	return denied;
+}
+
 int
 server_tls_check(const struct server_config *config, char **error)
 {
 	struct tls_credentials *credentials = NULL;
 	int r = config_tls(config) == TLS_CHOICE_OFF ? 0 : tls_load(config, &credentials, error);
 
+	if (r == -EACCES)
+		tls_explain_any_denied(config, error);
 	tls_credentials_unref(credentials);
 	return r;
 }
@@ -67,6 +137,7 @@ int
 server_tls_read(struct server_tls *tls, const struct server_config *config, char **error)
 {
 	char reason[KTLS_REASON_MAX];
+	int r;
 
 	tls->config = config;
 	if (config_tls(config) == TLS_CHOICE_OFF) {
@@ -80,7 +151,8 @@ server_tls_read(struct server_tls *tls, const struct server_config *config, char
 	 * connection tells if there is none. */
 	if (config->tls_kernel != TRISTATE_OFF)
 		ktls_missing(reason);
-	return tls_load(config, &tls->credentials, error);
+	r = tls_load(config, &tls->credentials, error);
+	return r == -EACCES && tls_explain_any_denied(config, error) ? -EKEYREJECTED : r;
 }
 
 /* What a client needs. */
@@ -139,9 +211,12 @@ server_tls_start(struct server_tls *tls)
 		log_error("cannot start the threads of TLS: %s", strerror(-r));
 		return r;
 	}
-	log_info("TLS is %s for clients, %s",
+	log_info("TLS is %s for clients, %s%s",
 		 config_tls(config) == TLS_CHOICE_REQUIRE ? "required" : "possible",
-		 tls_needs(config, tls->verifies));
+		 tls_needs(config, tls->verifies),
+		 config_tls_unix(config) != config_tls(config)
+			 ? "; on unix sockets, it is possible (tls=require requires it there)"
+			 : "");
 	return 0;
 }
 

@@ -20,7 +20,7 @@ product_objects = $(patsubst %.c,$(BUILD)/%.o,$(product_sources))
 world_objects = $(patsubst %.c,$(BUILD)/%.o,$(world_sources))
 
 flags = -std=gnu11 -g -I. -D_GNU_SOURCE -include $(CONFIG) -fno-pie -MMD -MP
-product_flags = $(flags) -O1 -w -I$(dir $(CONFIG)) -I$(dir $(CONFIG))server -DMODULE_DIRECTORY='"/none"' -fsanitize-coverage=trace-pc \
+product_flags = $(flags) -O1 -w -I$(dir $(CONFIG)) -I$(dir $(CONFIG))server -DMODULE_DIRECTORY='"/none"' -DEXAMPLE_CONFIGURATION='"/none"' -fsanitize-coverage=trace-pc \
 	$(PRODUCT_FLAGS)
 world_flags = $(flags) -O2 -Wall -Wextra -fno-strict-aliasing
 

@@ -38,8 +38,8 @@ new_files_make_directory(const char *path, GError **error);
 /* Adds one, and returns the path under which the caller writes it; the file there keeps that name
  * until new_files_end().  `replaced`: the file of this path that it replaces, whose owner and
  * permissions it gets, without those of all users that `mode` has not; NULL: there must be none,
- * and it gets `mode`. If that is for a group, but not for all users, the group is the directory's,
- * and gets nothing unless the directory is the user's, and lets in this group, but not all users. */
+ * and it gets `mode`.  If `mode` is for a group, but not for all users, that is the directory's
+ * group.  It gets nothing unless the directory is the user's, and lets in only this group. */
 const char *
 new_files_add(struct new_files *files, const char *path, mode_t mode, const struct stat *replaced);
 

@@ -11,7 +11,7 @@ head -c 1M /dev/urandom >"$dir/disk.img"
 truncate -s 1M "$dir/keyed.img"
 "$python" -c 'import secrets; print(f"alice:{secrets.token_hex(32)}")' >"$dir/keys.psk"
 chmod 600 "$dir/keys.psk"
-start_nbdloopd --control "$dir/control" --tls-psk="$dir/keys.psk" --export "disk=$dir/disk.img" \
+start_nbdloopd --control "$dir/control" --tls=require --tls-psk="$dir/keys.psk" --export "disk=$dir/disk.img" \
 	--export "keyed=$dir/keyed.img,allow=psk:alice"
 private=$dir/control.nbd
 
@@ -22,6 +22,9 @@ expect_equal "its mode" 600 "$(stat -c %a "$private")"
 must_fail nbdinfo --size "nbd+unix:///disk?socket=$sock"
 quietly nbdinfo --size "nbds+unix://alice@/disk?socket=$sock&tls-psk-file=$dir/keys.psk"
 quietly nbdinfo --size "nbds+unix://alice@/disk?socket=$private&tls-psk-file=$dir/keys.psk"
-must_fail nbdinfo --size "nbd+unix:///keyed?socket=$private"
+# Its clients could change the rules: they may read without one, and not write.
+quietly nbdinfo --size "nbd+unix:///keyed?socket=$private"
+expect_equal "whether they may only read" "export is read-only: true" \
+	"$(nbdinfo "nbd+unix:///keyed?socket=$private" | sed -n 's/^[[:blank:]]*is_read_only:/export is read-only:/p')"
 quietly nbdinfo --size "nbds+unix://alice@/keyed?socket=$private&tls-psk-file=$dir/keys.psk"
 stop_server

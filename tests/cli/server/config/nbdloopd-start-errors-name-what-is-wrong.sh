@@ -103,7 +103,7 @@ config_says() # REGEX... -- LINE...
 	says 2 "${wanted[@]}" -- --config "$config"
 }
 
-says 2 'configuration file .*/none: No such file' -- --config "$dir/none"
+says 2 'configuration file .*/none: No such file or directory; to begin with an example: cp .*/nbdloopd.conf .*/none$' -- --config "$dir/none"
 config_says 'no image' -- '# nothing'
 config_says 'conf:1: a section must come first' -- 'threads = 2'
 config_says 'conf:2: .*neither' -- '[server]' 'threads'

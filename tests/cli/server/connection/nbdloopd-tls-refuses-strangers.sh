@@ -67,7 +67,7 @@ refuses_certificate() # DIRECTORY REASON
 }
 
 certificates
-start_nbdloopd --tls-certificates="$pki" --control "$dir/control" "$image"
+start_nbdloopd --tls=require --tls-certificates="$pki" --control "$dir/control" "$image"
 expect_log 'TLS is required for clients, with a certificate$'
 serves friend
 refuses_certificate nobody 'the client has shown no certificate, .* (tls-verify-peer=off lets in clients without one)'
@@ -124,9 +124,16 @@ key=000102030405060708090a0b0c0d0e0f
 echo "alice:$key" >"$keys"
 echo "alice:${key}00" >"$dir/wrong.psk"
 echo "bob:$key" >"$dir/bob.psk"
-start_nbdloopd --tls-psk="$keys" "$image"
+port=$(free_port)
+start_nbdloopd --address=127.0.0.1 --port="$port" --tls-psk="$keys" "$image"
+expect_log 'TLS is required for clients, with a key; on unix sockets, it is possible .tls=require requires it there.$'
 quietly nbdinfo --size "nbds+unix://alice@/?socket=$sock&tls-psk-file=$keys"
 refuses "nbds+unix://alice@/?socket=$sock&tls-psk-file=$dir/wrong.psk" 'TLS: the key is wrong'
 refuses "nbds+unix://bob@/?socket=$sock&tls-psk-file=$dir/bob.psk" 'TLS: the user "bob" is unknown'
 ! grep -q "$key" "$log" || fail "the log has the key"
+
+# Without tls=require, clients on unix sockets may do without TLS, and others may not.
+quietly nbdinfo --size "nbd+unix:///?socket=$sock"
+quietly nbdinfo --size "nbds://alice@127.0.0.1:$port/?tls-psk-file=$keys"
+refuses "nbd://127.0.0.1:$port/" 'TLS is required, and the client did not begin it'
 stop_server

@@ -57,9 +57,16 @@ for name in directory + "/notify", f"@nbdloop-test-{os.getpid()}":
     server.send_signal(signal.SIGHUP)
     assert manager.recv(4096).startswith(b"RELOADING=1")
     status = manager.recv(4096)
-    assert status.startswith(b"STATUS=serving; the configuration was not read again: ") and b"portt" in status, status
+    assert status.startswith(b"STATUS=serving with the old configuration, because the new one is wrong: ") and b"portt" in status, status
     assert manager.recv(4096) == b"READY=1"
+    # The command that checks it before a reload tells the same, and nothing beside a reload.
+    check = ["nbdloopd", "--check-config", "--config=" + directory + "/conf"]
+    environment = {**os.environ, "NOTIFY_SOCKET": name}
+    assert subprocess.run(check, env=environment, stderr=subprocess.DEVNULL).returncode == 2
+    assert subprocess.run(check, env={**environment, "MAINPID": "1"}, stderr=subprocess.DEVNULL).returncode == 2
+    assert manager.recv(4096) == status, status
     open(directory + "/conf", "w").close()
+    assert subprocess.run(check + [directory + "/disk.img"], env={**environment, "MAINPID": "1"}).returncode == 0
     server.send_signal(signal.SIGHUP)
     assert manager.recv(4096).startswith(b"RELOADING=1")
     states = {manager.recv(4096)[:23] for _ in range(2)}

@@ -34,7 +34,7 @@ build()
 	for part in common control nbd engine server; do
 		mkdir "$dir/$part"
 		mapfile -t files < <(find "$source/$part" -name '*.c' ! -path "$left_out" ! -path "$left_out_too" ! -path "$no_filters" ! -path '*/engine/backing/ceph/module/*')
-		(cd "$dir/$part" && "${compile[@]}" -fsanitize=thread -DMODULE_DIRECTORY='""' -I"$source" -I"$top_builddir" \
+		(cd "$dir/$part" && "${compile[@]}" -fsanitize=thread -DMODULE_DIRECTORY='""' -DEXAMPLE_CONFIGURATION='""' -I"$source" -I"$top_builddir" \
 			-include "$top_builddir/config.h" -c "${files[@]}")
 	done
 	"${compile[@]}" -Wall -Wextra -Werror -c -o "$dir/shared_lines.o" "$lib/shared_lines.c"
