@@ -27,6 +27,8 @@ static const struct export_column columns_of_exports[] = {
 	{"ALLOW", "rules: who can connect", "allow", false, false},
 	{"ALLOW-WRITE", "rules: who can write", "allow_write", false, false},
 	{"ENGINE", "how the server accesses the image", "engine", false, false},
+	{"HELD", "requests that a limit holds back now", "limited_now", false, true},
+	{"LOOKS-LIKE", "format that the image looks like", "looks_like", false, false},
 	{"RO-REASON", "why the server cannot write", "read_only_reason", false, false},
 	{"DIO-REASON", "why direct I/O is off", "direct_io_reason", false, false},
 	{"SNAPSHOT-OF", "the export that the snapshot was made of", "snapshot.of", false, false},

@@ -72,7 +72,9 @@ expect_equal "the new export" "new: 1 1 $dir/a,b c.img a, b" "$(list NAME,RO,BAC
 expect_equal "its size" 1048576 "$(nbdinfo --size "nbd+unix:///new%3a%201?socket=$sock")"
 truncate -s 3M "$dir/a,b c.img"
 expect_equal "output of resize" "3145728 bytes" "$(nbdloop export resize "$control:new: 1")"
+printf 'QFI\373\0\0\0\3' | dd of="$dir/third.img" conv=notrunc status=none
 changes add "$control:" "$dir/third.img"
+expect_equal "the format that an image looks like" "0 qcow2" "$(list HELD,LOOKS-LIKE "$control:")"
 expect_equal "the size of the export without a name" 1048576 "$(nbdinfo --size "nbd+unix:///?socket=$sock")"
 
 # ---- clients; an export in use is removed, and its clients remain until they are disconnected
