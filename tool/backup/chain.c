@@ -32,7 +32,6 @@ free_link(void *data)
 static void
 chain_note_file(struct chain_link *link, const struct stat *st)
 {
-	link->inode = (uint64_t)st->st_ino;
 	link->size = (uint64_t)st->st_size;
 	link->modified = st->st_mtim.tv_sec * INT64_C(1000000000) + st->st_mtim.tv_nsec;
 }
@@ -51,7 +50,7 @@ chain_open(const struct chain_link *link, GError **error)
 		return -1;
 	}
 	chain_note_file(&now, &st);
-	if (now.inode == link->inode && now.size == link->size && now.modified == link->modified)
+	if (now.size == link->size && now.modified == link->modified)
 		return steal_fd(&fd);
 	failure(error, EBUSY, "%s has changed meanwhile: try again", link->path);
 	return -1;

@@ -17,9 +17,10 @@
 struct chain_link {
 	char *path;
 	struct delta_header header;
-	/* What the file was when the header was read. */
-	uint64_t inode, size; /* bytes */
-	int64_t modified;     /* ns since 1970 */
+	/* What the file was when the header was read.  (Some file systems give it another inode
+	 * each time.) */
+	uint64_t size;    /* bytes */
+	int64_t modified; /* ns since 1970 */
 
 	/* Set by chain_read_ends(). */
 	uint64_t records, data; /* in the file; bytes of data */
