@@ -128,6 +128,13 @@ for call in pwrite64 fsync /rename /unlink openat; do
 done
 [ "$kills" -ge 40 ] || fail "only $kills kills"
 
+# ---- what replaces a file is on the disk before, and its name before the next one
+fresh
+ASAN_OPTIONS=detect_leaks=0 quietly strace -f -qq -o "$dir/calls" -e trace=fsync,/rename \
+	nbdloop backup merge --keep-weekly=3 "$chain"
+order=$(sed -n 's/^[0-9]* *\(fsync\|rename\).*/\1/p' "$dir/calls" | cut -c 1 | tr -d '\n')
+[[ $order =~ ^f+rf(f+rf)+$ ]] || fail "the order of syncs and renamings is $order"
+
 # ---- a call fails
 for inject in pwrite64:error=ENOSPC:when=5 fsync:error=EIO:when=1 fsync:error=EIO:when=2 /rename:error=EROFS:when=2 \
 	pread64:error=EIO:when=30; do
