@@ -546,8 +546,12 @@ io_ring_take(struct io_ring *ring, unsigned int count)
 
 	if (!count)
 		return 0;
-	if (ring->overflow.first && io_ring_mood.busy)
-		return -EBUSY;
+	/* Linux before 5.19: it tries to find room first. */
+	if (ring->overflow.first && io_ring_mood.busy) {
+		io_ring_flush(ring);
+		if (ring->overflow.first)
+			return -EBUSY;
+	}
 	if (chance_once_in(io_ring_mood.refuse)) {
 		count = (unsigned int)chance_below(count);
 		if (!count)
