@@ -4,6 +4,7 @@
 #include "tests/simulation/chance.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/event.h"
+#include "tests/simulation/limit_model.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/process.h"
@@ -36,6 +37,7 @@ struct sent {
 	unsigned int first, count; /* sectors */
 	uint64_t write;            /* of the model; 0: none */
 	uint64_t request;
+	int64_t sent_at;
 	uint8_t *bytes; /* of a read */
 	bool *arrived;  /* its sectors */
 	uint32_t error;
@@ -448,6 +450,7 @@ client_send(struct client *client)
 		return 0;
 	}
 	client_tell_model(sent);
+	sent->sent_at = scheduler_now();
 	client->in_flight++;
 	trace("%s %u+%u%s%s", request_names[sent->type], sent->first, sent->count,
 	      sent->flags & NBD_CMD_FLAG_FUA && sent->type != NBD_CMD_READ ? " FUA" : "",
@@ -493,6 +496,8 @@ static void
 client_take_answer(struct client *client, struct sent *sent)
 {
 	client_check_error(client, sent);
+	if (!sent->error && sent->type != NBD_CMD_FLUSH && client->life == client_plan.life)
+		limit_model_answered(sent->sent_at);
 	trace("%s %u+%u answered: %s", request_names[sent->type], sent->first, sent->count,
 	      error_name(sent->error));
 	if (sent->write)

@@ -4,12 +4,14 @@
 #include "tests/simulation/chance.h"
 #include "tests/simulation/client.h"
 #include "tests/simulation/event.h"
+#include "tests/simulation/limit_model.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +35,8 @@ operator_choose_request(char *text, size_t size)
 	case 2: snprintf(text, size, "set direct-io=off\n"); break;
 	case 3:
 		snprintf(text, size, "set iops-limit=%u bandwidth-limit=%uM\n",
-			 (unsigned int)chance_between(500, 5000),
+			 (unsigned int)(client_plan.crowded ? chance_between(8, 80)
+							    : chance_between(500, 5000)),
 			 (unsigned int)chance_between(10, 100));
 		break;
 	case 4: snprintf(text, size, "set iops-limit=0 bandwidth-limit=0\n"); break;
@@ -48,7 +51,8 @@ operator_choose_request(char *text, size_t size)
 }
 
 /* Only the beginning of an answer is of interest, and only for the trace. */
-static void
+/* Returns whether it is a good one. */
+static bool
 operator_read_answer(struct socket *socket)
 {
 	unsigned int name;
@@ -71,6 +75,7 @@ operator_read_answer(struct socket *socket)
 		scheduler_note_progress();
 	if (r == 0 && sscanf(answer, "{\"created\":\"c%u\"}", &name) == 1)
 		model_checkpoint_created(name);
+	return r == 0 && strncmp(answer, "{\"error\"", 8) != 0;
 }
 
 static void
@@ -78,7 +83,10 @@ operator_ask(void)
 {
 	struct socket *socket = network_connect(control);
 	char text[100];
+	const unsigned int life = client_plan.life;
+	bool answered = false;
 	unsigned int name;
+	uint64_t rate;
 
 	if (!socket)
 		return;
@@ -89,10 +97,15 @@ operator_ask(void)
 	}
 	if (sscanf(text, "checkpoint delete c%u", &name) == 1)
 		model_checkpoint_deleted(name);
+	if (strncmp(text, "set iops-limit=", 15) == 0)
+		limit_model_set(0);
 	trace("asks: %.*s", (int)strcspn(text, "\n"), text);
 	/* Now and then it does not wait for the answer. */
 	if (network_send(socket, text, strlen(text)) == 0 && !chance_once_in(10))
-		operator_read_answer(socket);
+		answered = operator_read_answer(socket);
+	if (answered && life == client_plan.life &&
+	    sscanf(text, "set iops-limit=%" SCNu64, &rate) == 1)
+		limit_model_set(rate);
 	network_close(socket, false);
 }
 

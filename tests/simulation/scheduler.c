@@ -16,7 +16,7 @@
 #define PATIENCE (60 * SECOND)
 #define BUSY     3000000
 
-#define FIBERS   512
+#define FIBERS   2048
 #define TIMES    4096
 
 static struct fiber *fibers, *self;

@@ -7,6 +7,7 @@
 #include "tests/simulation/disk.h"
 #include "tests/simulation/event.h"
 #include "tests/simulation/fiend.h"
+#include "tests/simulation/limit_model.h"
 #include "tests/simulation/file.h"
 #include "tests/simulation/io_ring.h"
 #include "tests/simulation/kaio.h"
@@ -43,11 +44,11 @@ static char arguments[ARGUMENTS][64];
 static char *argument_list[ARGUMENTS + 1];
 static int argument_count, fixed_arguments; /* those that all lives have */
 static bool is_local;
-static bool is_crowded;     /* requests wait behind stuck ones, while their clients lose patience */
 static bool engine_is_free; /* the server chooses it */
 static struct disk_mood usual_mood;
 static bool has_fiend;
-static bool cut_next; /* this life ends by a power cut */
+static int64_t started_at; /* when the server was */
+static bool cut_next;      /* this life ends by a power cut */
 
 /* ---- the plan of a run */
 
@@ -101,8 +102,8 @@ supervisor_choose_arguments(void)
 	supervisor_add_argument("--drain-limit=5");
 	/* Parts of blocks are read, changed and written. */
 	supervisor_add_argument("--sector-size=1");
-	is_crowded = chance_once_in(5);
-	if (is_crowded || chance_once_in(4))
+	client_plan.crowded = chance_once_in(5);
+	if (client_plan.crowded || chance_once_in(4))
 		supervisor_add_argument("--depth=2");
 	if (chance_once_in(8))
 		supervisor_add_argument("--memory=32M");
@@ -156,7 +157,8 @@ supervisor_choose_moods(void)
 	client_plan.window = (unsigned int)chance_between(1, 8);
 	client_plan.largest = chance_once_in(3) ? 1500 : 64;
 	client_plan.leaves = chance_once_in(3) ? 0 : 60;
-	if (is_crowded) {
+	/* They wait for longer than their clients have patience. */
+	if (client_plan.crowded) {
 		usual_mood.sticky = 50;
 		client_plan.patience = 150 * MILLISECOND;
 		client_plan.window = 8;
@@ -190,6 +192,8 @@ supervisor_start(void)
 			model_doubt(i);
 	trace("starts a server");
 	client_plan.life++;
+	started_at = scheduler_now();
+	limit_model_set(0);
 	server = process_start(nbdloopd_main, argument_count, argument_list);
 	scheduler_note_progress();
 }
@@ -328,19 +332,26 @@ supervisor_sees_record_sync(void *data)
 	return process_is_over(server) || (record && record->syncs > 0);
 }
 
-/* A life of many seconds with few requests. It ends at any time, or in a sync of the record. */
+/* How often the server syncs the record (TICK_MS of engine/changes/recorder.c). */
+#define TICK (5 * SECOND)
+
+/* A life of many seconds with few requests. It ends at any time, or by a power cut in the sync of
+ * the record that comes with a tick. */
 static bool
 supervisor_pass_quiet_time(void)
 {
+	const int64_t tick = started_at + (int64_t)chance_between(1, 4) * TICK;
 	bool lives;
 
 	trace("a quiet time");
 	client_plan.pause = (int64_t)chance_between(100, 600) * MILLISECOND;
-	lives = supervisor_sleep((int64_t)chance_between(1, 25) * SECOND);
-	if (lives && chance_once_in(2)) {
+	if (chance_once_in(2) || tick < scheduler_now()) {
+		lives = supervisor_sleep((int64_t)chance_between(1, 25) * SECOND);
+	} else {
+		lives = supervisor_sleep(tick - scheduler_now());
 		scheduler_wait("a sync of the record", supervisor_sees_record_sync, NULL,
-			       scheduler_now() + 6 * SECOND);
-		lives = supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
+			       scheduler_now() + SECOND);
+		lives = lives && supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
 		cut_next = true;
 	}
 	client_plan.pause = 0;

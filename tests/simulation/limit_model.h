@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a limit of operations promises: in no window of time does the server carry out more of them
+ * than a burst and what the rate allows for that time, from the answer on that confirms the limit.
+ */
+#ifndef TESTS_SIMULATION_LIMIT_MODEL_H
+#define TESTS_SIMULATION_LIMIT_MODEL_H
+
+#include <stdint.h>
+
+/* The server has confirmed this rate, per second; 0: there is no limit, or nobody knows. */
+void
+limit_model_set(uint64_t rate);
+
+/* An operation that was sent at that time has been answered well. */
+void
+limit_model_answered(int64_t sent_at);
+
+#endif
