@@ -16,8 +16,8 @@ from waiting import wait_until
 uri, path, image, pid, engine = sys.argv[1:]
 control = Control(path)
 s = control.status()
-assert set(s) == {"program", "version", "pid", "swap", "sandbox", "tls", "threads", "poll_max_us", "max_connections", "http", "exports", "loops",
-                  "connections"}, s.keys()
+assert set(s) == {"program", "version", "pid", "host", "uptime", "swap", "sandbox", "tls", "threads", "poll_max_us",
+                  "max_connections", "http", "exports", "loops", "connections"}, s.keys()
 assert (s["program"], s["pid"], s["swap"], s["threads"], s["max_connections"]) == ("nbdloopd", int(pid), False, 2, 100)
 assert s["connections"] == []
 (e,) = s["exports"]
