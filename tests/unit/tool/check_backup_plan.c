@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plan of a copy, what is told of its progress, and the state of its target.
+ * The plan of a copy, what is told of its progress and its end, and the state of its target.
  */
 #include "tool/backup/plan.h"
 
+#include "tool/backup/backup_metrics.h"
 #include "tool/backup/backup_state.h"
 #include "tool/backup/progress.h"
 
@@ -195,6 +196,22 @@ START_TEST(bar_of_nothing_is_full)
 }
 END_TEST
 
+START_TEST(metrics_have_names_of_any_kind)
+{
+	const struct backup_metrics metrics = {
+		.source = "a\"b\\c\nd", .target = "\xff", .begun = 5, .ended = 3, .failed = true};
+	g_autofree char *text = backup_metrics_text(&metrics);
+
+	ck_assert_ptr_nonnull(strstr(text,
+				     "\nnbdloop_backup_last_run_failed{source=\"a\\\"b\\\\c\\nd\","
+				     "target=\"\xef\xbf\xbd\"} 1\n"));
+	/* The clock was put back. */
+	ck_assert_ptr_nonnull(strstr(
+		text, "duration_seconds{source=\"a\\\"b\\\\c\\nd\",target=\"\xef\xbf\xbd\"} 0\n"));
+	ck_assert_ptr_null(strstr(text, "nbdloop_backup_kept"));
+}
+END_TEST
+
 START_TEST(state_is_read_as_it_was_written)
 {
 	struct backup_state BACKUP_STATE_CLEANUP state = {
@@ -261,6 +278,7 @@ main(void)
 		{.test = bar_fits_any_width},
 		{.test = bar_of_nothing_is_full},
 		{.name = "state"},
+		{.test = metrics_have_names_of_any_kind},
 		{.test = state_is_read_as_it_was_written},
 		{.test = other_states_are_refused_with_words},
 		{0},
