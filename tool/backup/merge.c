@@ -171,7 +171,9 @@ merge_empty(const struct merge_job *job, const struct chain_link *link, GError *
 	return false;
 }
 
-/* Empties the files of merged links, if their bytes are in the file that contains them. */
+/* Empties the files of merged links, if their bytes are in the file that contains them.  The oldest
+ * comes first: a reader that does not skip them applies the ones that are left, in order, up to the
+ * last of them.  So it ends with the same state. */
 static bool
 merge_empty_all(const struct merge_job *job, GPtrArray *links, GError **error)
 {

@@ -6,10 +6,11 @@
  *	state    a   b   c   d    ->     c           d     b and c were merged into a's file
  *
  *  1. A new file becomes 000000.delta, with the changes of 0 to 2.  Its end says that it contains
- *     two more backups.  From then on, 000001.delta and 000002.delta are not needed.  What they
- *     write once more is what the state has already.
- *  2. Each of them is replaced by a file without records.  Numbers, identities and checkpoints
- *     stay, so that the next increment follows, also one of a program that knows no merges.
+ *     two more backups.  From then on, 000001.delta and 000002.delta are not needed.  All that they
+ *     write, up to the last one, is what the state has already.
+ *  2. Each of them, the oldest first, is replaced by a file without records.  Numbers, identities
+ *     and checkpoints stay, so that the next increment follows, also one of a program that knows no
+ *     merges.
  *
  * Each file is on the disk before it replaces another one.  A kill between two steps leaves what
  * restores the same states; the next merge carries on.
