@@ -43,7 +43,8 @@ limit_model_answered(int64_t sent_at)
 	const uint64_t known = count < OPERATIONS ? count + 1 : OPERATIONS;
 	const uint64_t burst = rate < 20 ? 2 : rate / 10 + 1;
 
-	if (!rate || sent_at < since)
+	/* Time does not tell what came first within a moment. */
+	if (!rate || sent_at <= since)
 		return;
 	sent[count++ % OPERATIONS] = sent_at;
 	for (uint64_t i = 0; i < known; i++) {
