@@ -252,9 +252,39 @@ RECORDS = {
 }
 
 
+def layer(size=1 << 30, visible=None, granule=4096, capacity=1 << 36, state=1, version=1, boot=b"boot", base=1, path=b"base.raw"):
+    """The header of a layer, without the zeroes at its end, and with the places that follow."""
+    blocks = -(-capacity // (granule * 3968)) if granule else 0
+    recent = 8192 + 2 * 512 * blocks
+    data = -(-(recent + 512 * blocks) // (1 << 20)) << 20
+    header = b"nbdloopL" + struct.pack("<IIQ16s", version, state, 2, b"identity")
+    header += struct.pack("<6Q", size, size if visible is None else visible, granule, capacity, recent & (1 << 64) - 1,
+                          data & (1 << 64) - 1)
+    return b"\1" + header + boot.ljust(40, b"\0") + struct.pack("<IIQQ16s", base, 0, size, 7, b"") + path
+
+
+# The same for layers, and a block of a map.
+LAYERS = {
+    "writable": layer(),
+    "sealed": layer(state=2, boot=b""),
+    "on-nothing": layer(base=0, path=b"", visible=0),
+    "large-granules": layer(granule=65536),
+    "odd-granule": layer(granule=5000),
+    "largest": layer(size=1 << 50, capacity=1 << 50),
+    "too-large": layer(size=1 << 63, capacity=1 << 63),
+    "larger-than-its-map": layer(size=1 << 37),
+    "unknown-base": layer(base=3),
+    "endless-path": layer(path=b"x" * 1024),
+    "endless-boot": layer(boot=b"x" * 40),
+    "later-version": layer(version=2),
+    "torn": b"\0" + layer()[1:100],
+    "block": b"\1" + bytes(range(200)) + bytes(296) + struct.pack("<QI", 2, 0),
+}
+
+
 def main():
-    for surface, seeds in (("client", SERVERS), ("control", CONTROLS), ("delta", DELTAS), ("handshake", HANDSHAKES), ("record", RECORDS),
-                           ("request", REQUESTS), ("tls", SESSIONS)):
+    for surface, seeds in (("client", SERVERS), ("control", CONTROLS), ("delta", DELTAS), ("handshake", HANDSHAKES), ("layer", LAYERS),
+                           ("record", RECORDS), ("request", REQUESTS), ("tls", SESSIONS)):
         directory = pathlib.Path(sys.argv[1]) / surface
         directory.mkdir(parents=True, exist_ok=True)
         for name, data in seeds.items():
