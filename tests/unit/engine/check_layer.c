@@ -254,10 +254,11 @@ settle_discard(const struct way *way, const struct past *past)
 				 .offset = past->offset,
 				 .length = past->length,
 				 .buffer = seen});
-	for (uint64_t i = 0; i < past->length; i++)
-		ck_assert_msg(seen[i] == 0 || seen[i] == world->now[past->offset + i],
-			      "byte %llu is %d after a discard",
-			      (unsigned long long)(past->offset + i), seen[i]);
+	for (uint64_t i = 0; i < past->length; i++) {
+		if (seen[i] != 0 && seen[i] != world->now[past->offset + i])
+			ck_abort_msg("byte %llu is %d after a discard",
+				     (unsigned long long)(past->offset + i), seen[i]);
+	}
 	run_one(way, (struct io){.op = IO_ZERO, .offset = past->offset, .length = past->length});
 	free(seen);
 }
