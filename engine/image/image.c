@@ -12,6 +12,7 @@
 #include "engine/image/window.h"
 #include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/layered.h"
 #include "engine/io/observer.h"
 
 #include "common/cleanup.h"
@@ -178,6 +179,8 @@ image_prepare(struct image *image, char **error)
 	image_set_size(image, window_round(&image->backing, &image->config, length,
 					   image_min_block(image)));
 	image_note_format(image);
+	if (image->backing.layers && !(image->layered = layered_new(image)))
+		return -ENOMEM;
 	/* Data that was lost when this process had the file open before stays lost. */
 	lost = atomic_load(&image->shared->sync_failure);
 	if (lost)
@@ -201,6 +204,7 @@ image_open_backing(struct backing *backing, const struct image_config *config,
 	memset(image, 0, sizeof(*image));
 	image->config = *config;
 	image->backing = *backing;
+	image->config.offset += backing->start;
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->resizing, NULL);
@@ -242,6 +246,7 @@ image_close(struct image *image)
 		return;
 	image_unfollow_size(image);
 	pool_free(image->pool);
+	layered_free(image->layered);
 	sweeper_free(image->sweeper);
 	arena_fini(&image->arena);
 	shared_file_put(image->shared);
@@ -269,6 +274,12 @@ uint64_t
 image_start(const struct image *image)
 {
 	return image->config.offset;
+}
+
+uint64_t
+image_offset(const struct image *image)
+{
+	return image->config.offset - image->backing.start;
 }
 
 /* The engine serves any bytes, and keeps neighbours in a sector apart itself. A client that reads,
@@ -583,6 +594,8 @@ image_lock_check(struct image *image, bool writable, char **error)
 int
 image_sync(struct image *image)
 {
+	if (image->layered)
+		return layered_commit(image->layered);
 	if (fsync(image->backing.fd) < 0) {
 		int err = -errno;
 

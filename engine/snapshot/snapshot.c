@@ -187,6 +187,13 @@ snapshot_prepare(const struct snapshot_order *order, const struct snapshot_wish 
 	char *CLEANUP_FREE directory = NULL;
 	int r;
 
+	if (backing->layers)
+		return error_set(
+			error, -EOPNOTSUPP,
+			"%s: a layer has no snapshots yet; stop writing to it, seal it with "
+			"`nbdloop clone --seal`, and make new layers on it",
+			backing->path);
+
 	if (copy_image_is(order->image))
 		return error_set(error, -EINVAL, "%s is a snapshot already", backing->path);
 	if (image_size(order->image) == 0)

@@ -193,6 +193,8 @@ file_open(const char *path, int flags, mode_t mode)
 		return file_open_again(atoi(path + 14), flags);
 	if (strcmp(path, "/proc/sys/kernel/random/boot_id") == 0)
 		return open_file_new(NULL, file_boot_id(), flags);
+	if (strcmp(path, "/dev/zero") == 0)
+		return open_file_new(NULL, "", flags);
 	if ((flags & O_TMPFILE) == O_TMPFILE) {
 		file = disk_make(S_IFREG | (mode & 0777));
 		fd = open_file_new(file, "", flags);
@@ -279,6 +281,31 @@ CALL(int, stat, const char *path, struct stat *facts)
 	return file_facts(file, facts);
 }
 
+/* Of a name in the only directory. */
+CALL(int, fstatat, int directory, const char *name, struct stat *facts, int flags)
+{
+	char path[128];
+
+	(void)directory;
+	(void)flags;
+	snprintf(path, sizeof(path), "/disk/%s", name);
+	return world_stat(path, facts);
+}
+
+CALL(ssize_t, readlink, const char *path, char *target, size_t size)
+{
+	const bool is_open = strncmp(path, "/proc/self/fd/", 14) == 0;
+	const struct open_file *open = is_open ? open_file_find(atoi(path + 14)) : NULL;
+	const char *name = open && open->file ? disk_path(open->file) : NULL;
+	size_t length = name ? strlen(name) : 0;
+
+	if (!name)
+		CALL_RETURN(-ENOENT);
+	length = length < size ? length : size;
+	memcpy(target, name, length);
+	return (ssize_t)length;
+}
+
 CALL(int, lstat, const char *path, struct stat *facts)
 {
 	return world_stat(path, facts);
@@ -336,6 +363,16 @@ CALL(int, faccessat, int directory, const char *path, int mode, int flags)
 	(void)mode;
 	(void)flags;
 	return 0;
+}
+
+long
+file_open_beneath(va_list arguments)
+{
+	char path[128];
+
+	va_arg(arguments, int);
+	snprintf(path, sizeof(path), "/disk/%s", va_arg(arguments, const char *));
+	return file_open(path, O_RDONLY, 0);
 }
 
 long

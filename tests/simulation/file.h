@@ -30,6 +30,10 @@ disk_mood_struck(void);
 bool
 disk_strikes(unsigned int once_in);
 
+/* openat2() in the only directory. */
+long
+file_open_beneath(va_list arguments);
+
 /* statx() for the alignment of direct I/O, whose structure older C libraries do not know: its last
  * two numbers here. */
 long

@@ -9,6 +9,7 @@
 #include "tests/simulation/file.h"
 #include "tests/simulation/io_ring.h"
 #include "tests/simulation/kaio.h"
+#include "tests/simulation/layer_disk.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/operator.h"
@@ -24,8 +25,8 @@
 #include <sys/stat.h>
 
 #define IMAGE   "/disk/image"
+#define LAYER   "/disk/image.layer" /* on the image */
 #define CONTROL "/disk/control"
-#define RECORD  IMAGE ".changes"
 
 /* Lives of servers in a run. */
 #define LIVES     12
@@ -36,6 +37,7 @@ int
 nbdloopd_main(int argc, char **argv);
 
 uint64_t supervisor_kills, supervisor_crashes, supervisor_ends;
+bool supervisor_has_layer;
 
 static struct process *server; /* NULL: none */
 static struct process *dying;  /* killed, with calls in the kernel; NULL: none */
@@ -82,7 +84,7 @@ supervisor_choose_arguments(void)
 	supervisor_add_argument("--control=" CONTROL);
 	supervisor_add_argument(local ? "--unix=/disk/socket" : "--address=127.0.0.1");
 	client_plan.address = local ? "/disk/socket" : "10809";
-	supervisor_add_argument(IMAGE);
+	supervisor_add_argument(supervisor_has_layer ? LAYER : IMAGE);
 }
 
 static void
@@ -132,6 +134,28 @@ supervisor_choose_moods(void)
 	disk_mood = usual_mood;
 }
 
+/* The bytes of the base are those of a first write. */
+static void
+supervisor_make_layer(struct file *base)
+{
+	struct file *layer = disk_make(S_IFREG | 0600);
+	const uint64_t write = model_write(MODEL_DATA, 0, client_plan.sectors);
+
+	for (unsigned int i = 0; i < client_plan.sectors; i++) {
+		uint8_t bytes[SECTOR_SIZE];
+
+		model_fill(write, i, bytes);
+		disk_write(base, bytes, SECTOR_SIZE, (uint64_t)i * SECTOR_SIZE);
+	}
+	model_write_answered(write, MODEL_DURABLE);
+	disk_settle_range(base, 0, base->size);
+	layer_disk_make(layer, base, "image", base->size);
+	disk_settle_range(layer, 0, layer->size);
+	disk_name(layer, LAYER);
+	disk_settle_names();
+	disk_put(layer);
+}
+
 static void
 supervisor_make_image(void)
 {
@@ -142,8 +166,30 @@ supervisor_make_image(void)
 	disk_name(file, IMAGE);
 	disk_settle_names();
 	disk_settle_range(file, 0, file->size);
-	disk_put(file);
 	model_begin(client_plan.sectors);
+	if (supervisor_has_layer)
+		supervisor_make_layer(file);
+	disk_put(file);
+}
+
+/* ---- what the disk has */
+
+static const uint8_t *
+supervisor_bytes(void)
+{
+	return supervisor_has_layer ? layer_disk_bytes(disk_find(LAYER), disk_find(IMAGE))
+				    : disk_find(IMAGE)->bytes;
+}
+
+/* The server is gone, and nobody changes the disk. After a failed sync, a layer has gone back to
+ * what was durable, as after a crash. */
+static void
+supervisor_look(void)
+{
+	if (supervisor_has_layer && layer_disk_has_failed(disk_find(LAYER)))
+		model_go_back(supervisor_bytes());
+	else
+		model_look(supervisor_bytes());
 }
 
 /* ---- lives */
@@ -151,10 +197,10 @@ supervisor_make_image(void)
 static void
 supervisor_start(void)
 {
-	const struct file *image = disk_find(IMAGE);
+	const struct file *image = disk_find(supervisor_has_layer ? LAYER : IMAGE);
 
 	for (unsigned int i = 0; i < client_plan.sectors; i++)
-		if (image->sectors[i].lost)
+		if (image->sectors[supervisor_has_layer ? layer_disk_sector(i) : i].lost)
 			model_doubt(i);
 	trace("starts a server");
 	client_plan.life++;
@@ -173,7 +219,7 @@ supervisor_bury(void)
 	if (server)
 		return;
 	model_settle();
-	model_look(disk_find(IMAGE)->bytes);
+	supervisor_look();
 }
 
 static bool
@@ -190,6 +236,13 @@ supervisor_await_death(void)
 	supervisor_bury();
 }
 
+/* What a layer's server has written about a failed sync is looked at before the next one begins. */
+static bool
+supervisor_may_go_back(void)
+{
+	return supervisor_has_layer && client_plan.fails_allowed;
+}
+
 static void
 supervisor_kill(void)
 {
@@ -200,7 +253,7 @@ supervisor_kill(void)
 	dying = server;
 	server = NULL;
 	/* The next one may start before the last calls of this one have ended. */
-	if (!chance_once_in(3))
+	if (!chance_once_in(3) || supervisor_may_go_back())
 		supervisor_await_death();
 }
 
@@ -218,7 +271,7 @@ supervisor_crash(void)
 		dying = NULL;
 	}
 	disk_crash();
-	model_crash(disk_find(IMAGE)->bytes);
+	model_crash(supervisor_bytes());
 }
 
 static bool
@@ -238,7 +291,7 @@ supervisor_await_end(void)
 	if (dying)
 		return;
 	model_settle();
-	model_look(disk_find(IMAGE)->bytes);
+	supervisor_look();
 }
 
 static void
@@ -288,7 +341,8 @@ supervisor_choose_time(void)
 static bool
 supervisor_sees_record_sync(void *data)
 {
-	const struct file *record = disk_find(RECORD);
+	const struct file *record =
+		disk_find(supervisor_has_layer ? LAYER ".changes" : IMAGE ".changes");
 
 	(void)data;
 	return process_is_over(server) || (record && record->syncs > 0);

@@ -182,7 +182,9 @@ CALL(long, syscall, long number, ...)
 	long r;
 
 	va_start(arguments, number);
-	r = number == SYS_statx ? file_tell_align(arguments) : kaio_call(number, arguments);
+	r = number == SYS_statx     ? file_tell_align(arguments)
+	    : number == SYS_openat2 ? file_open_beneath(arguments)
+				    : kaio_call(number, arguments);
 	va_end(arguments);
 	CALL_RETURN(r);
 }
