@@ -69,6 +69,13 @@ const struct option_row image_option_rows[] = {
 		.alone = "on",
 		.help = "let clients write even if this machine uses the image in another way",
 	},
+	{
+		.name = "base-path",
+		.type = OPTION_STRING,
+		.field = FIELD(base_path),
+		.arg = "DIRECTORY",
+		.help = "where the base of a layer may lie besides the layer's own directory",
+	},
 	{IMAGE_OPTION_CEPH_CONF, .field = FIELD(ceph_conf),
 	 .help = "configuration file of the Ceph cluster (default: /etc/ceph/ceph.conf)"},
 	{IMAGE_OPTION_CEPH_USER, .field = FIELD(ceph_user),

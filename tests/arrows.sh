@@ -38,10 +38,11 @@ BEGIN {
 	allowed["nbd/tls"] = "nbd common"
 
 	allowed["engine"] = "common"
-	allowed["engine/backing"] = "engine/backing/file/file.h engine/backing/ceph/rbd.h engine/backing/ceph/rbd_name.h engine common"
+	allowed["engine/backing"] = "engine/backing/file/file.h engine/backing/ceph/rbd.h engine/backing/ceph/rbd_name.h engine/layer/layer_backing.h engine common"
+	allowed["engine/layer"] = "engine/changes/boot.h engine/backing/file engine/backing engine common"
 	allowed["engine/backing/file"] = allowed["engine/backing/ceph"] = "engine/backing engine common"
 	allowed["engine/backing/ceph/module"] = "engine/backing/ceph engine/backing engine common"
-	allowed["engine/io"] = "engine/backing engine common"
+	allowed["engine/io"] = "engine/layer engine/backing engine common"
 	allowed["engine/backend"] = "engine/io engine/backing engine common"
 	allowed["engine/context"] = "engine/backend engine/io engine common"
 	allowed["engine/changes"] = "engine/image engine/io engine/backing engine common"
@@ -72,7 +73,7 @@ BEGIN {
 	allowed["tool/show"] = "tool/guard tool/device tool/link tool/failure.h tool/system_file.h engine common"
 	allowed["tool/top"] = "tool/show tool/device tool/link tool/failure.h tool/system_file.h engine common"
 	allowed["tool/backup"] = "tool/show tool/device tool/link tool/failure.h nbd/wire.h common"
-	allowed["tool/verb"] = "tool/top tool/backup tool/keys tool/show tool/table tool/attach tool/guard tool/source tool/device tool/link tool/failure.h tool/nap.h tool/system_file.h common"
+	allowed["tool/verb"] = "engine/layer/layer_create.h tool/top tool/backup tool/keys tool/show tool/table tool/attach tool/guard tool/source tool/device tool/link tool/failure.h tool/nap.h tool/system_file.h common"
 
 	allowed["plugins/loop"] = "engine/* control common"
 	allowed["man"] = "plugins/* server/* tool/* engine/* common"

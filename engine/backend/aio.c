@@ -127,7 +127,7 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 	}
 	*iocb = (struct iocb){
 		.aio_data = (uintptr_t)chunk,
-		.aio_fildes = (uint32_t)(chunk->direct ? backing->direct_fd : backing->fd),
+		.aio_fildes = (uint32_t)chunk_fd(backing, chunk),
 		.aio_buf = (uintptr_t)chunk->buffer,
 		.aio_nbytes = chunk->length,
 		.aio_offset = (int64_t)chunk->offset,

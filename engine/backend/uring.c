@@ -219,11 +219,11 @@ uring_add(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
 		uring_prepare_transfer(uring, ctx, sqe, chunk);
 	else
 		prepare_other(sqe, chunk);
-	if (uring->files >= 0) {
+	if (uring->files >= 0 && !chunk->below) {
 		sqe->fd = uring->files + (chunk->direct ? DIRECT_FILE : BUFFERED_FILE);
 		sqe->flags |= IOSQE_FIXED_FILE;
 	} else {
-		sqe->fd = chunk->direct ? ctx->image->backing.direct_fd : ctx->image->backing.fd;
+		sqe->fd = chunk_fd(&ctx->image->backing, chunk);
 	}
 	chunk->completion.done = chunk_completed;
 	io_uring_sqe_set_data(sqe, &chunk->completion);

@@ -15,15 +15,18 @@
 #define REASON_MAX 160
 
 struct backing_kind;
+struct layers;
 
 struct backing {
 	const struct backing_kind *kind;
-	char *path;           /* as the caller gave it, for messages */
-	void *state;          /* the kind's own */
-	const char *identity; /* the kind's: the same only for the same bytes; NULL: .block_device,
+	char *path;            /* as the caller gave it, for messages */
+	void *state;           /* the kind's own */
+	const char *identity;  /* the kind's: the same only for the same bytes; NULL: .block_device,
 				 .device and .inode tell */
-	int fd;               /* open through the page cache */
-	int direct_fd;        /* open with O_DIRECT; -1: not possible */
+	struct layers *layers; /* a layer and the files below it; NULL: it holds all its bytes */
+	uint64_t start;        /* where the disk begins in it, in bytes; 0 but for a layer */
+	int fd;                /* open through the page cache */
+	int direct_fd;         /* open with O_DIRECT; -1: not possible */
 	bool writable;
 	bool page_cache; /* this machine's page cache may hold bytes of it */
 	bool block_device;

@@ -4,6 +4,7 @@
 #include "engine/backing/ceph/rbd.h"
 #include "engine/backing/file/file.h"
 #include "engine/backing/image_kinds.h"
+#include "engine/layer/layer_backing.h"
 
 /* A file is the last one. */
 static const struct backing_kind *const kinds[] = {&backing_rbd, &backing_file};
@@ -15,8 +16,15 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 	const struct image_kind *facts =
 		flags & BACKING_BENEATH ? &image_kind_file : image_kind_of(path);
 	size_t i = 0;
+	int r;
 
 	while (kinds[i]->facts != facts)
 		i++;
-	return kinds[i]->open(backing, dirfd, path, flags, config, error);
+	r = kinds[i]->open(backing, dirfd, path, flags, config, error);
+	if (r < 0 || facts != &image_kind_file)
+		return r;
+	r = layer_backing_adopt(backing, dirfd, config, error);
+	if (r < 0)
+		backing_close(backing);
+	return r;
 }

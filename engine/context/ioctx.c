@@ -10,6 +10,7 @@
 #include "engine/io/chunk_plan.h"
 #include "engine/io/image_state.h"
 #include "engine/io/io.h"
+#include "engine/io/layered.h"
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -174,6 +175,7 @@ ioctx_free(struct ioctx *ctx)
 	while (atomic_load(&ctx->telling) > 0)
 		sched_yield();
 	ctx->backend->fini(ctx);
+	layered_fini(ctx);
 	ioctx_release(ctx);
 }
 
@@ -224,6 +226,9 @@ ioctx_issue_one(struct ioctx *ctx, struct io *io)
 		io_settle(io);
 		return;
 	}
+	if (io->syncing && ctx->image->steps && io->issued == io->length &&
+	    ctx->image->steps->sync(io))
+		return;
 	chunk = ctx->idle[--ctx->idle_count];
 	if (!plan_chunk(ctx->image, io, chunk)) {
 		ctx->idle[ctx->idle_count++] = chunk;

@@ -12,6 +12,7 @@
 #include "engine/image/window.h"
 #include "engine/io/chunk.h"
 #include "engine/io/image_state.h"
+#include "engine/io/layered.h"
 #include "engine/io/observer.h"
 
 #include "common/cleanup.h"
@@ -178,6 +179,8 @@ image_prepare(struct image *image, char **error)
 	image_set_size(image, window_round(&image->backing, &image->config, length,
 					   image_min_block(image)));
 	image_warn_format(image);
+	if (image->backing.layers && !(image->layered = layered_new(image)))
+		return -ENOMEM;
 	/* Data that was lost when this process had the file open before stays lost. */
 	lost = atomic_load(&image->shared->sync_failure);
 	if (lost)
@@ -201,6 +204,7 @@ image_open_backing(struct backing *backing, const struct image_config *config,
 	memset(image, 0, sizeof(*image));
 	image->config = *config;
 	image->backing = *backing;
+	image->config.offset += backing->start;
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->resizing, NULL);
@@ -242,6 +246,7 @@ image_close(struct image *image)
 		return;
 	image_unfollow_size(image);
 	pool_free(image->pool);
+	layered_free(image->layered);
 	sweeper_free(image->sweeper);
 	arena_fini(&image->arena);
 	shared_file_put(image->shared);
@@ -591,7 +596,7 @@ image_sync(struct image *image)
 			shared_file_record_loss(image->shared, err);
 		return err;
 	}
-	return image_check_sync(image);
+	return image->layered ? layered_commit(image->layered) : image_check_sync(image);
 }
 
 /* Writes the file's data in the page cache back and drops it. */

@@ -58,7 +58,7 @@ chunk_transfer(int fd, const struct chunk *chunk)
 int
 chunk_execute(const struct backing *backing, const struct chunk *chunk)
 {
-	int fd = chunk->direct ? backing->direct_fd : backing->fd;
+	int fd = chunk_fd(backing, chunk);
 	ssize_t r = -1;
 
 	if (backing->kind && backing->kind->read) {

@@ -6,9 +6,11 @@
 #ifndef ENGINE_IO_CHUNK_H
 #define ENGINE_IO_CHUNK_H
 
+#include "engine/backing/backing.h"
 #include "engine/backing/dontcache.h"
 #include "engine/completion.h"
 #include "engine/io/helpers.h"
+#include "engine/layer/layer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,7 +19,6 @@
  * their chunks are in flight together. */
 #define CHUNK_SIZE (128u << 10)
 
-struct backing;
 struct io;
 struct ioctx;
 
@@ -32,6 +33,8 @@ struct chunk {
 	/* Set by plan_chunk(); a backend puts these into its SQE or iocb. */
 	enum chunk_op op;
 	bool direct;     /* uses the direct descriptor, else the buffered one */
+	uint8_t below;   /* READ: the file below a layer that has the bytes (layers_run()); 0: it is
+			    the backing's own */
 	int rw_flags;    /* READ, WRITE: RWF_DSYNC, RWF_DONTCACHE */
 	int mode;        /* ALLOCATE: fallocate()'s mode */
 	void *buffer;    /* READ, WRITE */
@@ -80,6 +83,15 @@ static inline bool
 chunk_starts_write_back(const struct chunk *chunk)
 {
 	return chunk->op == CHUNK_WRITE && (chunk->rw_flags & RWF_DONTCACHE);
+}
+
+/* Returns the descriptor that the chunk uses. */
+static inline int
+chunk_fd(const struct backing *backing, const struct chunk *chunk)
+{
+	if (chunk->below)
+		return layers_fd(backing->layers, chunk->below);
+	return chunk->direct ? backing->direct_fd : backing->fd;
 }
 
 /* Executes a chunk at once with a plain system call, which may block. Returns a result for

@@ -18,6 +18,8 @@
 #include <stdatomic.h>
 
 struct backend;
+struct io_steps;
+struct layered;
 struct pool;
 struct range_lock;
 
@@ -26,10 +28,12 @@ struct image {
 	struct backing backing;
 	struct image_config config;
 	const struct backend *backend;
-	struct shared_file *shared; /* shared by all images of the file */
-	struct range_lock *ranges;  /* the range lock in .shared */
-	struct pool *pool;          /* the image's contexts */
-	struct sweeper *sweeper;    /* page-cache=drop; NULL: the page cache keeps its pages */
+	struct shared_file *shared;   /* shared by all images of the file */
+	struct range_lock *ranges;    /* the range lock in .shared */
+	struct pool *pool;            /* the image's contexts */
+	const struct io_steps *steps; /* what ios need besides chunks; NULL: nothing */
+	struct layered *layered;      /* layered.h; NULL: the image is no layer */
+	struct sweeper *sweeper;      /* page-cache=drop; NULL: the page cache keeps its pages */
 	unsigned int sector_size;
 	const char *sector_reason; /* why .sector_size is 1 although the user did not choose it;
 				      else "" */

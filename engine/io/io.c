@@ -249,6 +249,7 @@ io_retry_part(struct io *whole, struct io *part)
 	if (part != whole)
 		part->ranged = false;
 	part->retried = true;
+	part->marked = part->committed = false;
 	io_start(whole->ctx, part);
 	io_queue(whole->ctx, part);
 }
@@ -272,6 +273,9 @@ io_settle(struct io *io)
 		io_queue(ctx, io);
 		return;
 	}
+	if (ctx->image->steps && io->result == 0 && io_changes_data(io) &&
+	    !ctx->image->steps->after_change(io))
+		return;
 	/* A write that failed and may be tried again keeps its range, as does such a retry. */
 	if (!io->retried && !(io->result < 0 && (io->flags & IO_KEEP_RANGE)))
 		io_release_range(io);

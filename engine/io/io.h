@@ -72,11 +72,23 @@ struct io {
 	bool syncing;           /* only the last chunk, an fdatasync, is missing */
 	bool durable;           /* FUA: on stable storage, or will be after the chunk in flight */
 	bool ranged;            /* .range is held, and the observers are being asked or were */
+	bool marked;            /* on a layer: its granules are marked, or need not be */
+	bool committed;         /* on a layer: a commit has taken the place of its sync */
 	bool retried;           /* issued by io_retry_part(), whose caller releases the range */
 	bool reported;          /* its failure is in the log */
 	bool in_registered;     /* bytes of it moved to or from registered memory */
 	struct range range;     /* not set before a change asks for it */
 	struct io *next;
+};
+
+/* What the ios of an image need besides their chunks; both are called on the context's thread. */
+struct io_steps {
+	/* Called when all chunks of a change have succeeded, and before its range is released.
+	 * Returns whether the io may go on; otherwise io_settle() is called again. */
+	bool (*after_change)(struct io *io);
+	/* Takes the place of the io's sync, if it is to. Returns whether it does, and then
+	 * io_settle() is called. */
+	bool (*sync)(struct io *io);
 };
 
 /* Returns the io whose range it is. */

@@ -15,6 +15,7 @@ struct backend;
 struct chunk;
 struct image;
 struct io;
+struct layered_work;
 struct ring;
 
 struct ioctx {
@@ -61,6 +62,8 @@ struct ioctx {
 	struct counters counters; /* written by the context's thread, read by any thread */
 
 	struct helpers helpers; /* for hosted contexts: see ioctx_help() */
+
+	struct layered_work *layered[3]; /* layered.c's; NULL: not needed yet */
 
 	/* For pool.c. */
 	alignas(64) _Atomic bool busy;

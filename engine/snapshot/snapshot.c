@@ -185,6 +185,13 @@ snapshot_prepare(const struct snapshot_order *order, const struct snapshot_wish 
 {
 	const struct backing *backing = &order->image->backing;
 	char *CLEANUP_FREE directory = NULL;
+
+	if (backing->layers)
+		return error_set(
+			error, -EOPNOTSUPP,
+			"%s: a layer has no snapshots yet; stop writing to it, seal it with "
+			"`nbdloop clone --seal`, and make new layers on it",
+			backing->path);
 	int r;
 
 	if (copy_image_is(order->image))

@@ -15,10 +15,12 @@
 #include <string.h>
 
 const struct verb *const verbs[] = {
-	&verb_adopt,          &verb_attach, &verb_backup,  &verb_change, &verb_check,
-	&verb_checkpoint,     &verb_detach, &verb_export,  &verb_keys,   &verb_list,
-	&verb_replace_server, &verb_resize, &verb_restore, &verb_set,    &verb_snapshot,
-	&verb_start,          &verb_status, &verb_stop,    &verb_top,    NULL,
+	&verb_adopt,  &verb_attach,     &verb_backup, &verb_change,
+	&verb_check,  &verb_checkpoint, &verb_clone,  &verb_detach,
+	&verb_export, &verb_keys,       &verb_list,   &verb_replace_server,
+	&verb_resize, &verb_restore,    &verb_set,    &verb_snapshot,
+	&verb_start,  &verb_status,     &verb_stop,   &verb_top,
+	NULL,
 };
 
 enum parsed {

@@ -40,9 +40,9 @@ struct verb {
 extern const struct verb *const verbs[];
 
 extern const struct verb verb_adopt, verb_attach, verb_backup, verb_change, verb_check,
-	verb_checkpoint, verb_detach, verb_export, verb_keys, verb_list, verb_replace_server,
-	verb_resize, verb_restore, verb_set, verb_snapshot, verb_start, verb_status, verb_stop,
-	verb_top;
+	verb_checkpoint, verb_clone, verb_detach, verb_export, verb_keys, verb_list,
+	verb_replace_server, verb_resize, verb_restore, verb_set, verb_snapshot, verb_start,
+	verb_status, verb_stop, verb_top;
 
 /* NULL: there is none of that name. */
 const struct verb *

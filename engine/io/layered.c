@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/io/layered.h"
+
+#include "engine/io/helpers.h"
+#include "engine/io/image_state.h"
+#include "engine/io/io.h"
+#include "engine/io/ioctx_state.h"
+#include "engine/io/observer.h"
+#include "engine/layer/layer.h"
+#include "engine/layer/layer_keeper.h"
+
+#include "common/container_of.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Granules that are copied at the same time, if their numbers are not equal modulo this. */
+#define COPIES 64
+
+struct layered {
+	struct observer observer;
+	struct image *image;
+	struct layers *layers;
+	/* Held while a granule is copied, so that no copy lands on a change that came after another
+	 * copy of it. */
+	pthread_mutex_t copying[COPIES];
+};
+
+enum layered_step {
+	LAYERED_COPY,
+	LAYERED_MARK,
+	LAYERED_COMMIT,
+};
+
+/* One step for the ios of a context. */
+struct layered_work {
+	struct helper_job job;
+	struct ioctx *ctx;
+	enum layered_step step;
+	struct io *gathered, **tail; /* ios that wait for it */
+	struct io *working;          /* those that the helper has */
+	uint64_t ticket;             /* COMMIT: of the last gathered one */
+};
+
+static void
+layered_fail(struct io *io, int err, const char *detail)
+{
+	io_log_failure(io->ctx->image->backing.path, io, err, detail);
+	io->reported = true;
+	if (io->result == 0)
+		io->result = err == -ENOSPC || err == -EDQUOT ? -ENOSPC : -EIO;
+}
+
+/* ---- places */
+
+/* Where an io begins on the disk, in bytes. The window of an image is a part of the disk. */
+static uint64_t
+layered_place(const struct image *image, const struct io *io)
+{
+	return image->config.offset - image->backing.start + io->offset;
+}
+
+/* Returns the granules of which the io covers all bytes of the disk. */
+static struct layer_span
+layered_span(const struct layered *layered, const struct io *io)
+{
+	const uint64_t granule = layered->layers->map.granule, size = layered->layers->header.size;
+	const uint64_t start = layered_place(layered->image, io), end = start + io->length;
+
+	return (struct layer_span){
+		.first = (start + granule - 1) / granule,
+		.end = end == size ? layered->layers->map.granules : end / granule,
+	};
+}
+
+static bool
+layered_lacks(const struct layered *layered, uint64_t granule)
+{
+	return layer_map_owner(&layered->layers->map, granule) != layered->layers->top;
+}
+
+/* ---- copies of granules */
+
+/* Writes bytes of a granule into the topmost layer. */
+static int
+layered_put(const struct image *image, const char *bytes, size_t length, uint64_t place)
+{
+	const struct backing *backing = &image->backing;
+	const uint64_t offset = backing->start + place;
+	const bool direct =
+		atomic_load_explicit(&image->direct, memory_order_relaxed) &&
+		offset + length <= atomic_load_explicit(&image->direct_end, memory_order_relaxed) &&
+		length % backing->direct_align == 0;
+	size_t done = 0;
+
+	while (done < length) {
+		ssize_t n = pwrite(direct ? backing->direct_fd : backing->fd, bytes + done,
+				   length - done, (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		/* The rest of a short direct write would not be aligned: all is written again. */
+		done = direct && (size_t)n < length - done ? 0 : done + (size_t)n;
+	}
+	return 0;
+}
+
+/* Copies a granule from below, unless the topmost layer has it. Returns 0 or -errno. */
+static int
+layered_copy(struct layered *layered, uint64_t granule)
+{
+	struct layers *layers = layered->layers;
+	const struct layer_span span = {granule, granule + 1};
+	const uint64_t place = granule * layers->map.granule;
+	const uint64_t rest = layers->header.size - place;
+	const size_t length = (size_t)(rest < layers->map.granule ? rest : layers->map.granule);
+	pthread_mutex_t *mutex = &layered->copying[granule % COPIES];
+	void *buffer;
+	int r = 0;
+
+	if (posix_memalign(&buffer, 4096, layers->map.granule) != 0)
+		return -ENOMEM;
+	pthread_mutex_lock(mutex);
+	if (layered_lacks(layered, granule)) {
+		r = layers_read(layers, buffer, length, place);
+		if (r == 0)
+			r = layered_put(layered->image, buffer, length, place);
+		if (r == 0)
+			r = layer_keeper_mark(layers, layered->image->backing.fd, &span, 1);
+	}
+	pthread_mutex_unlock(mutex);
+	free(buffer);
+	return r;
+}
+
+/* Copies the granules that the io covers only in part. */
+static void
+layered_copy_edges(struct layered *layered, struct io *io)
+{
+	const uint64_t granule = layered->layers->map.granule;
+	const uint64_t start = layered_place(layered->image, io), end = start + io->length;
+	const struct layer_span span = layered_span(layered, io);
+	int r = 0;
+
+	if (start % granule)
+		r = layered_copy(layered, start / granule);
+	if (r == 0 && span.end < layered->layers->map.granules && end % granule)
+		r = layered_copy(layered, end / granule);
+	if (r < 0)
+		layered_fail(io, r, "copying from the base");
+}
+
+/* ---- marks and commits */
+
+static void
+layered_mark(struct layered *layered, struct io *ios)
+{
+	struct layer_span spans[128];
+	const int fd = layered->image->backing.fd;
+
+	while (ios) {
+		struct io *io = ios;
+		size_t count = 0;
+		int r;
+
+		for (; io && count < sizeof(spans) / sizeof(spans[0]); io = io->next)
+			spans[count++] = layered_span(layered, io);
+		r = layer_keeper_mark(layered->layers, fd, spans, count);
+		for (; ios != io; ios = ios->next) {
+			if (r < 0)
+				layered_fail(ios, r, "the layer's map can't be written");
+		}
+	}
+}
+
+/* Puts what was written on stable storage, as chunk.c's syncs do. */
+static int
+layered_sync_file(void *data)
+{
+	struct image *image = data;
+	int r;
+
+	if (fdatasync(image->backing.fd) == 0)
+		return image_check_sync(image);
+	r = -errno;
+	if (atomic_load_explicit(&image->cached, memory_order_relaxed))
+		shared_file_record_loss(image->shared, r);
+	return r;
+}
+
+static int
+layered_commit_until(struct layered *layered, uint64_t ticket)
+{
+	return layer_keeper_commit(layered->layers, layered->image->backing.fd, ticket,
+				   layered_sync_file, layered->image);
+}
+
+int
+layered_commit(struct layered *layered)
+{
+	return layered_commit_until(layered, layer_keeper_ticket(layered->layers));
+}
+
+/* ---- steps */
+
+static void
+layered_take_step(struct layered *layered, enum layered_step step, struct io *ios, uint64_t ticket)
+{
+	int r = 0;
+
+	if (step == LAYERED_MARK)
+		layered_mark(layered, ios);
+	if (step == LAYERED_COMMIT)
+		r = layered_commit_until(layered, ticket);
+	for (struct io *io = ios; io; io = io->next) {
+		if (step == LAYERED_COPY)
+			layered_copy_edges(layered, io);
+		if (r == 0)
+			continue;
+		layered_fail(io, r,
+			     "what was written before may be lost; every later flush of this image "
+			     "fails until the server is started again");
+		io->written = true;
+	}
+}
+
+/* On a helper's thread. */
+static void
+layered_work_run(struct helper_job *job)
+{
+	struct layered_work *work = container_of(job, struct layered_work, job);
+
+	layered_take_step(work->ctx->image->layered, work->step, work->working, work->ticket);
+}
+
+static void
+layered_give(struct layered_work *work)
+{
+	if (work->working || !work->gathered)
+		return;
+	work->working = work->gathered;
+	work->gathered = NULL;
+	work->tail = &work->gathered;
+	helpers_give(&work->ctx->helpers, &work->job);
+}
+
+/* A change goes on in io_settle(), except one that has not begun. */
+static void
+layered_resume(enum layered_step step, struct io *io)
+{
+	if (step == LAYERED_COPY)
+		io_come_back(io);
+	else
+		io_settle(io);
+}
+
+static void
+layered_work_done(struct helper_job *job)
+{
+	struct layered_work *work = container_of(job, struct layered_work, job);
+	struct io *io = work->working;
+
+	work->working = NULL;
+	layered_give(work);
+	while (io) {
+		struct io *next = io->next;
+
+		layered_resume(work->step, io);
+		io = next;
+	}
+}
+
+static struct layered_work *
+layered_work_of(struct ioctx *ctx, enum layered_step step)
+{
+	struct layered_work *work = ctx->layered[step];
+
+	if (work)
+		return work;
+	work = calloc(1, sizeof(*work));
+	if (!work)
+		return NULL;
+	*work = (struct layered_work){
+		.job = {.work = layered_work_run, .done = layered_work_done},
+		.ctx = ctx,
+		.step = step,
+	};
+	work->tail = &work->gathered;
+	ctx->layered[step] = work;
+	return work;
+}
+
+/* Takes a step for an io. Returns true if it is done; otherwise the io goes on later. */
+static bool
+layered_begin(struct io *io, enum layered_step step)
+{
+	struct ioctx *ctx = io->ctx;
+	struct layered *layered = ctx->image->layered;
+	const uint64_t ticket = layer_keeper_ticket(layered->layers);
+	struct layered_work *work = ctx->hosted ? layered_work_of(ctx, step) : NULL;
+
+	io->next = NULL;
+	if (ctx->hosted && !work) {
+		layered_fail(io, -ENOMEM, NULL);
+		return true;
+	}
+	if (!work) {
+		layered_take_step(layered, step, io, ticket);
+		return true;
+	}
+	work->ticket = ticket;
+	*work->tail = io;
+	work->tail = &io->next;
+	layered_give(work);
+	return false;
+}
+
+/* ---- the moments of an io */
+
+/* Of a discard, the edges keep their bytes. */
+static bool
+layered_before_change(struct observer *observer, struct range *range)
+{
+	struct layered *layered = container_of(observer, struct layered, observer);
+	struct io *io = io_of_range(range);
+	const uint64_t granule = layered->layers->map.granule;
+	const uint64_t start = layered_place(layered->image, io), end = start + io->length;
+	bool lacks;
+
+	io->marked = io->committed = false;
+	if (io->op == IO_DISCARD)
+		return true;
+	lacks = (start % granule && layered_lacks(layered, start / granule)) ||
+		(end % granule && end != layered->layers->header.size &&
+		 layered_lacks(layered, end / granule));
+
+	return !lacks || layered_begin(io, LAYERED_COPY);
+}
+
+/* Whether the layer's map must be committed before a change with FUA is done. */
+static void
+layered_check_durable(struct io *io)
+{
+	if (io->durable && layer_keeper_is_stale(io->ctx->image->layered->layers))
+		io->durable = false;
+}
+
+static bool
+layered_after_change(struct io *io)
+{
+	const struct layered *layered = io->ctx->image->layered;
+	const struct layer_span span = layered_span(layered, io);
+
+	if (!io->marked) {
+		io->marked = true;
+		if (!layer_map_has_all(&layered->layers->map, span.first, span.end,
+				       layered->layers->top) &&
+		    !layered_begin(io, LAYERED_MARK))
+			return false;
+	}
+	if (!io->committed)
+		layered_check_durable(io);
+	return true;
+}
+
+static bool
+layered_sync(struct io *io)
+{
+	if (!layer_keeper_is_stale(io->ctx->image->layered->layers))
+		return false;
+	io->syncing = false;
+	io->durable = io->committed = true;
+	if (layered_begin(io, LAYERED_COMMIT))
+		io_settle(io);
+	return true;
+}
+
+static const struct io_steps layered_steps = {
+	.after_change = layered_after_change,
+	.sync = layered_sync,
+};
+
+/* ---- beginning and end */
+
+struct layered *
+layered_new(struct image *image)
+{
+	struct layered *layered = calloc(1, sizeof(*layered));
+
+	if (!layered)
+		return NULL;
+	layered->image = image;
+	layered->layers = image->backing.layers;
+	layered->observer.change = layered_before_change;
+	for (unsigned int i = 0; i < COPIES; i++)
+		pthread_mutex_init(&layered->copying[i], NULL);
+	/* No change is in flight yet, and no other image has the layer. */
+	observer_add(image->ranges, &layered->observer);
+	image->steps = &layered_steps;
+	return layered;
+}
+
+void
+layered_free(struct layered *layered)
+{
+	int r;
+
+	if (!layered)
+		return;
+	r = layer_keeper_is_stale(layered->layers) ? layered_commit(layered) : 0;
+	if (r < 0)
+		log_error("%s: the layer's map can't be made durable: %s",
+			  layered->image->backing.path, strerror(-r));
+	observer_remove(layered->image->ranges, &layered->observer);
+	for (unsigned int i = 0; i < COPIES; i++)
+		pthread_mutex_destroy(&layered->copying[i]);
+	free(layered);
+}
+
+void
+layered_fini(struct ioctx *ctx)
+{
+	for (unsigned int i = 0; i < sizeof(ctx->layered) / sizeof(ctx->layered[0]); i++)
+		free(ctx->layered[i]);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An open chain: a layer, its base, the base of that, and so on, down to raw bytes or to nothing.
+ * It finds for each byte of the disk the file that has it, without asking one layer after another,
+ * and it reads. Only the topmost layer is written to: layer_keeper.h.
+ *
+ * Opening a chain is where files of strangers are looked at. A base must lie in the directory tree
+ * of its layer, or in one that the configuration allows; it is locked against writers, and must be
+ * what the layer says that it was.
+ */
+#ifndef ENGINE_LAYER_LAYER_H
+#define ENGINE_LAYER_LAYER_H
+
+#include "engine/layer/layer_format.h"
+#include "engine/layer/layer_map.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The most files below the topmost layer. */
+#define LAYER_DEPTH_MAX 64
+
+/* The number, for layers_fd(), of what has only zeroes. */
+#define LAYER_ZEROES 255
+
+struct layer_file {
+	int fd;         /* the topmost layer's is not the chain's own */
+	char *path;     /* for messages */
+	uint64_t start; /* where the disk begins in it, in bytes */
+	uint64_t limit; /* what it has at and beyond this offset of the disk is not visible */
+	dev_t device;
+	ino_t inode;
+};
+
+struct layers {
+	struct layer_header header; /* the topmost layer's; layer_keeper.c writes it */
+	struct layer_map map;
+	uint8_t top; /* the owner of what the topmost layer holds */
+	int zeroes;  /* /dev/zero, for what no file has */
+	struct layer_file files[LAYER_DEPTH_MAX + 1]; /* by owner; only up to .top */
+
+	/* layer_keeper.c's. */
+	pthread_mutex_t marking;    /* guards the pages' members and the list */
+	struct layer_page *stale;   /* whose bits the stable map lacks */
+	_Atomic uint64_t marks;     /* calls that have marked granules */
+	_Atomic uint64_t durable;   /* of these, how many are in the stable map */
+	pthread_mutex_t committing; /* held during a commit, and guards the next one */
+	uint64_t good;              /* number of the last commit that has succeeded */
+	_Atomic uint64_t commits;   /* that have begun */
+};
+
+struct layer_wish {
+	int dirfd;             /* .path is relative to it */
+	const char *path;      /* of the topmost layer */
+	const char *base_path; /* directories in which bases may lie, too, separated by colons, or
+				  NULL */
+	bool force;            /* also if a base has changed */
+};
+
+/* Returns 1 if the file begins as a layer does, 0 if not, or -errno. */
+int
+layer_is_one(int fd);
+
+/* Reads the header that counts. Returns 0, or -errno with *error, a sentence that begins with
+ * `path` (the caller frees it). */
+int
+layer_header_read(int fd, const char *path, struct layer_header *header, char **error);
+
+/* Opens the chain whose topmost layer is open as `fd`, which stays the caller's and outlives the
+ * chain. May wait for the file system. Returns 0 and the caller closes *layers with layers_close(),
+ * or -errno with *error, as above. */
+int
+layers_open(int fd, const struct layer_wish *wish, struct layers **layers, char **error);
+
+/* Makes `owner` the owner of the granules in a map that begins at `at` in a file, whose header is
+ * `header`. Returns 0, or -errno; -EBADMSG: a block is damaged. */
+int
+layers_load(struct layers *layers, int fd, uint64_t at, const struct layer_header *header,
+	    uint8_t owner);
+
+/* NULL is allowed. */
+void
+layers_close(struct layers *layers);
+
+/* Returns where the bytes from `place` on, at most up to `end`, stop to be in one file; both in
+ * bytes of the disk. *below tells the file: 0 is the topmost layer, and others are for layers_fd();
+ * *offset is where the bytes begin in it. */
+static inline uint64_t
+layers_run(const struct layers *layers, uint64_t place, uint64_t end, uint8_t *below,
+	   uint64_t *offset)
+{
+	uint8_t owner;
+	uint64_t until = layer_map_run(&layers->map, place, end, &owner);
+	const struct layer_file *file = &layers->files[owner];
+
+	*offset = file->start + place;
+	*below = 0;
+	if (owner == layers->top)
+		return until;
+	*below = place < file->limit ? (uint8_t)(owner + 1) : LAYER_ZEROES;
+	return place < file->limit && until > file->limit ? file->limit : until;
+}
+
+/* Returns the descriptor of a file below the topmost layer. */
+static inline int
+layers_fd(const struct layers *layers, uint8_t below)
+{
+	return below == LAYER_ZEROES ? layers->zeroes : layers->files[below - 1].fd;
+}
+
+/* Reads bytes of the disk. Returns 0 or -errno; -EIO also if a file is too short. */
+int
+layers_read(const struct layers *layers, void *buffer, size_t length, uint64_t place);
+
+#endif

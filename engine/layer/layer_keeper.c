@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/layer/layer_keeper.h"
+
+#include "engine/changes/boot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int
+keeper_write(int fd, const void *bytes, size_t size, uint64_t offset)
+{
+	ssize_t n;
+
+	do
+		n = pwrite(fd, bytes, size, (off_t)offset);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	return (size_t)n == size ? 0 : -ENOSPC;
+}
+
+/* ---- the beginning of changes */
+
+/* marking held. */
+static void
+layer_set_stale(struct layers *layers, struct layer_page *page)
+{
+	if (page->stale)
+		return;
+	page->stale = true;
+	page->next_stale = layers->stale;
+	layers->stale = page;
+}
+
+/* Writes the header in the place of the older one. What was written before is durable first, so one
+ * of both headers always is. */
+static int
+layer_put_header(struct layers *layers, int fd)
+{
+	uint8_t bytes[LAYER_HEADER_SIZE];
+
+	if (fdatasync(fd) < 0)
+		return -errno;
+	layers->header.sequence++;
+	layer_header_encode(&layers->header, bytes);
+	return keeper_write(fd, bytes, sizeof(bytes),
+			    layers->header.sequence % 2 * LAYER_HEADER_SIZE);
+}
+
+/* Makes the recent map equal to the stable one, whatever another boot has left there. */
+static int
+keeper_renew_recent(struct layers *layers, int fd)
+{
+	const struct layer_header *header = &layers->header;
+	uint8_t bytes[LAYER_BLOCK_SIZE];
+	static const uint64_t none[LAYER_BLOCK_WORDS];
+	int r = 0;
+
+	for (uint64_t number = 0; number < layers->map.count && r == 0; number++) {
+		struct layer_page *page = atomic_load(&layers->map.pages[number]);
+		const uint64_t at = header->recent_at + number * LAYER_BLOCK_SIZE;
+		off_t data = page ? (off_t)at : lseek(fd, (off_t)at, SEEK_DATA);
+
+		if (data < 0 && errno == ENXIO)
+			break;
+		if (data >= (off_t)(at + LAYER_BLOCK_SIZE))
+			continue;
+		layer_block_encode(page ? page->bits : none, &header->id, number, bytes);
+		r = keeper_write(fd, bytes, sizeof(bytes), at);
+	}
+	return r;
+}
+
+int
+layer_keeper_begin(struct layers *layers, int fd, bool writable)
+{
+	struct layer_header *header = &layers->header;
+	char boot[LAYER_BOOT];
+	int r;
+
+	boot_id(boot, sizeof(boot));
+	if (!boot[0])
+		return -ENODATA;
+	if (strcmp(boot, header->boot) == 0) {
+		r = layers_load(layers, fd, header->recent_at, header, layers->top);
+		/* Which of them the stable map lacks is not known. */
+		pthread_mutex_lock(&layers->marking);
+		for (uint64_t i = 0; i < layers->map.count; i++) {
+			struct layer_page *page = atomic_load(&layers->map.pages[i]);
+
+			if (page)
+				layer_set_stale(layers, page);
+		}
+		if (layers->stale)
+			atomic_fetch_add(&layers->marks, 1);
+		pthread_mutex_unlock(&layers->marking);
+		return r;
+	}
+	if (!writable)
+		return 0;
+	r = keeper_renew_recent(layers, fd);
+	memcpy(header->boot, boot, sizeof(boot));
+	return r == 0 ? layer_put_header(layers, fd) : r;
+}
+
+/* ---- marks */
+
+/* marking held. Sets or clears the bits of a span that the topmost layer does not own yet, and adds
+ * their pages to a list. Returns 0 or -ENOMEM. */
+static int
+keeper_set_bits(struct layers *layers, const struct layer_span *span, bool set,
+		struct layer_page **list)
+{
+	for (uint64_t granule = span->first; granule < span->end; granule++) {
+		const unsigned int i = (unsigned int)(granule % LAYER_BLOCK_GRANULES);
+		const uint64_t bit = UINT64_C(1) << i % 64;
+		struct layer_page *page;
+
+		if (layer_map_owner(&layers->map, granule) == layers->top)
+			continue;
+		page = layer_map_page(&layers->map, granule);
+		if (!page)
+			return -ENOMEM;
+		if (set)
+			page->bits[i / 64] |= bit;
+		else
+			page->bits[i / 64] &= ~bit;
+		if (!page->listed) {
+			page->listed = true;
+			page->next = *list;
+			*list = page;
+		}
+	}
+	return 0;
+}
+
+/* marking held. */
+static int
+keeper_put_recent(const struct layers *layers, int fd, const struct layer_page *list)
+{
+	uint8_t bytes[LAYER_BLOCK_SIZE];
+	int r = 0;
+
+	for (; list && r == 0; list = list->next) {
+		layer_block_encode(list->bits, &layers->header.id, list->number, bytes);
+		r = keeper_write(fd, bytes, sizeof(bytes),
+				 layers->header.recent_at + list->number * LAYER_BLOCK_SIZE);
+	}
+	return r;
+}
+
+int
+layer_keeper_mark(struct layers *layers, int fd, const struct layer_span *spans, size_t count)
+{
+	struct layer_page *list = NULL;
+	int r = 0;
+
+	pthread_mutex_lock(&layers->marking);
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = keeper_set_bits(layers, &spans[i], true, &list);
+	if (r == 0)
+		r = keeper_put_recent(layers, fd, list);
+	/* The recent map may have some of them now: it is written again with the next mark there,
+	 * and until then they are as after a kill, when a failed change may have been made. */
+	for (size_t i = 0; i < count && r < 0; i++)
+		keeper_set_bits(layers, &spans[i], false, &list);
+	for (; list; list = list->next) {
+		list->listed = false;
+		if (r == 0)
+			layer_set_stale(layers, list);
+	}
+	for (size_t i = 0; i < count && r == 0; i++) {
+		for (uint64_t granule = spans[i].first; granule < spans[i].end; granule++)
+			layer_map_set(&layers->map, granule, layers->top);
+	}
+	if (r == 0)
+		atomic_fetch_add(&layers->marks, 1);
+	pthread_mutex_unlock(&layers->marking);
+	return r;
+}
+
+/* ---- commits */
+
+/* What the stable map lacks at one moment. */
+struct keeper_batch {
+	struct layer_page **pages;
+	uint8_t (*blocks)[LAYER_BLOCK_SIZE];
+	size_t count;
+	uint64_t marks;
+};
+
+static int
+keeper_take_batch(struct layers *layers, struct keeper_batch *batch)
+{
+	struct layer_page *page;
+	size_t count = 0;
+
+	pthread_mutex_lock(&layers->marking);
+	batch->marks = atomic_load(&layers->marks);
+	for (page = layers->stale; page; page = page->next_stale)
+		count++;
+	if (count > 0) {
+		batch->pages = malloc(count * sizeof(batch->pages[0]));
+		batch->blocks = malloc(count * sizeof(batch->blocks[0]));
+	}
+	if (count == 0 || (batch->pages && batch->blocks)) {
+		for (page = layers->stale; page; page = page->next_stale) {
+			page->stale = false;
+			layer_block_encode(page->bits, &layers->header.id, page->number,
+					   batch->blocks[batch->count]);
+			batch->pages[batch->count++] = page;
+		}
+		layers->stale = NULL;
+	}
+	pthread_mutex_unlock(&layers->marking);
+	return batch->count == count ? 0 : -ENOMEM;
+}
+
+static int
+keeper_put_stable(int fd, const struct keeper_batch *batch)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < batch->count && r == 0; i++)
+		r = keeper_write(fd, batch->blocks[i], LAYER_BLOCK_SIZE,
+				 LAYER_STABLE_AT + batch->pages[i]->number * LAYER_BLOCK_SIZE);
+	if (r == 0 && batch->count > 0 && fdatasync(fd) < 0)
+		r = -errno;
+	return r;
+}
+
+int
+layer_keeper_commit(struct layers *layers, int fd, uint64_t ticket, int (*sync)(void *data),
+		    void *data)
+{
+	struct keeper_batch batch = {.count = 0};
+	uint64_t number;
+	int r;
+
+	pthread_mutex_lock(&layers->committing);
+	if (layers->good > ticket) {
+		pthread_mutex_unlock(&layers->committing);
+		return 0;
+	}
+	number = atomic_fetch_add(&layers->commits, 1) + 1;
+	r = keeper_take_batch(layers, &batch);
+	if (r == 0)
+		r = sync(data);
+	if (r == 0)
+		r = keeper_put_stable(fd, &batch);
+	pthread_mutex_lock(&layers->marking);
+	for (size_t i = 0; i < batch.count && r < 0; i++)
+		layer_set_stale(layers, batch.pages[i]);
+	pthread_mutex_unlock(&layers->marking);
+	if (r == 0) {
+		layers->good = number;
+		atomic_store(&layers->durable, batch.marks);
+	}
+	pthread_mutex_unlock(&layers->committing);
+	free(batch.pages);
+	free(batch.blocks);
+	return r;
+}
