@@ -23,7 +23,7 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 	r = kinds[i]->open(backing, dirfd, path, flags, config, error);
 	if (r < 0 || facts != &image_kind_file)
 		return r;
-	r = layer_backing_adopt(backing, dirfd, config, error);
+	r = layer_backing_adopt(backing, config, error);
 	if (r < 0)
 		backing_close(backing);
 	return r;

@@ -18,6 +18,7 @@ struct magic {
 static const struct magic magics[] = {
 	MAGIC("qcow", 0, "QFI\xfb\0\0\0\1"), /* version 1; later versions are qcow2 */
 	MAGIC("qcow2", 0, "QFI\xfb"),
+	MAGIC("nbdloop layer", 0, "nbdloopL"), /* one whose name does not say so */
 	MAGIC("QED", 0, "QED\0"),
 	MAGIC("VMDK", 0, "KDMV"),
 	MAGIC("VMDK", 0, "COWD"),

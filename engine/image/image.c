@@ -588,6 +588,8 @@ image_lock_check(struct image *image, bool writable, char **error)
 int
 image_sync(struct image *image)
 {
+	if (image->layered)
+		return layered_commit(image->layered);
 	if (fsync(image->backing.fd) < 0) {
 		int err = -errno;
 
@@ -596,7 +598,7 @@ image_sync(struct image *image)
 			shared_file_record_loss(image->shared, err);
 		return err;
 	}
-	return image->layered ? layered_commit(image->layered) : image_check_sync(image);
+	return image_check_sync(image);
 }
 
 /* Writes the file's data in the page cache back and drops it. */

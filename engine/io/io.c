@@ -52,12 +52,6 @@ io_log_failure(const char *path, const struct io *io, int err, const char *detai
 			  detail ? detail : "", more);
 }
 
-static bool
-io_changes_data(const struct io *io)
-{
-	return io->op == IO_WRITE || io->op == IO_DISCARD || io->op == IO_ZERO;
-}
-
 /* Returns 0, or -errno if the operation is impossible. The errors follow the section "Error values"
  * of the NBD protocol: an operation that would need more space gets ENOSPC. */
 static int
@@ -251,7 +245,9 @@ io_retry_part(struct io *whole, struct io *part)
 	part->retried = true;
 	part->marked = part->committed = false;
 	io_start(whole->ctx, part);
-	io_queue(whole->ctx, part);
+	if (part->result < 0 || !whole->ctx->image->steps ||
+	    whole->ctx->image->steps->before_retry(part))
+		io_queue(whole->ctx, part);
 }
 
 void

@@ -81,15 +81,24 @@ struct io {
 	struct io *next;
 };
 
-/* What the ios of an image need besides their chunks; both are called on the context's thread. */
+/* What the ios of an image need besides their chunks; all are called on the context's thread. */
 struct io_steps {
 	/* Called when all chunks of a change have succeeded, and before its range is released.
 	 * Returns whether the io may go on; otherwise io_settle() is called again. */
 	bool (*after_change)(struct io *io);
+	/* Called before a part of a failed change is issued again (io_retry_part()). Returns
+	 * whether it may be queued now; otherwise it is queued later. */
+	bool (*before_retry)(struct io *io);
 	/* Takes the place of the io's sync, if it is to. Returns whether it does, and then
 	 * io_settle() is called. */
 	bool (*sync)(struct io *io);
 };
+
+static inline bool
+io_changes_data(const struct io *io)
+{
+	return io->op == IO_WRITE || io->op == IO_DISCARD || io->op == IO_ZERO;
+}
 
 /* Returns the io whose range it is. */
 static inline struct io *

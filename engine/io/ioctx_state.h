@@ -63,7 +63,7 @@ struct ioctx {
 
 	struct helpers helpers; /* for hosted contexts: see ioctx_help() */
 
-	struct layered_work *layered[3]; /* layered.c's; NULL: not needed yet */
+	struct layered_work *layered[4]; /* layered.c's; NULL: not needed yet */
 
 	/* For pool.c. */
 	alignas(64) _Atomic bool busy;

@@ -31,6 +31,7 @@ struct layered {
 
 enum layered_step {
 	LAYERED_COPY,
+	LAYERED_COPY_AGAIN, /* of a part of a failed change: its own edges */
 	LAYERED_MARK,
 	LAYERED_COMMIT,
 };
@@ -43,6 +44,7 @@ struct layered_work {
 	struct io *gathered, **tail; /* ios that wait for it */
 	struct io *working;          /* those that the helper has */
 	uint64_t ticket;             /* COMMIT: of the last gathered one */
+	uint64_t working_ticket;     /* COMMIT: of the last one that the helper has */
 };
 
 static void
@@ -188,8 +190,8 @@ layered_sync_file(void *data)
 	if (fdatasync(image->backing.fd) == 0)
 		return image_check_sync(image);
 	r = -errno;
-	if (atomic_load_explicit(&image->cached, memory_order_relaxed))
-		shared_file_record_loss(image->shared, r);
+	/* The maps are in the page cache, if nothing else is. */
+	shared_file_record_loss(image->shared, r);
 	return r;
 }
 
@@ -218,13 +220,15 @@ layered_take_step(struct layered *layered, enum layered_step step, struct io *io
 	if (step == LAYERED_COMMIT)
 		r = layered_commit_until(layered, ticket);
 	for (struct io *io = ios; io; io = io->next) {
-		if (step == LAYERED_COPY)
+		if (step == LAYERED_COPY || step == LAYERED_COPY_AGAIN)
 			layered_copy_edges(layered, io);
 		if (r == 0)
 			continue;
 		layered_fail(io, r,
-			     "what was written before may be lost; every later flush of this image "
-			     "fails until the server is started again");
+			     image_check_sync(layered->image)
+				     ? "what was written before may be lost; every later flush of "
+				       "this image fails until the server is started again"
+				     : "the layer's map can't be written");
 		io->written = true;
 	}
 }
@@ -235,7 +239,8 @@ layered_work_run(struct helper_job *job)
 {
 	struct layered_work *work = container_of(job, struct layered_work, job);
 
-	layered_take_step(work->ctx->image->layered, work->step, work->working, work->ticket);
+	layered_take_step(work->ctx->image->layered, work->step, work->working,
+			  work->working_ticket);
 }
 
 static void
@@ -244,6 +249,7 @@ layered_give(struct layered_work *work)
 	if (work->working || !work->gathered)
 		return;
 	work->working = work->gathered;
+	work->working_ticket = work->ticket;
 	work->gathered = NULL;
 	work->tail = &work->gathered;
 	helpers_give(&work->ctx->helpers, &work->job);
@@ -255,6 +261,8 @@ layered_resume(enum layered_step step, struct io *io)
 {
 	if (step == LAYERED_COPY)
 		io_come_back(io);
+	else if (step == LAYERED_COPY_AGAIN)
+		io_queue(io->ctx, io);
 	else
 		io_settle(io);
 }
@@ -322,24 +330,38 @@ layered_begin(struct io *io, enum layered_step step)
 
 /* ---- the moments of an io */
 
-/* Of a discard, the edges keep their bytes. */
+/* Returns whether a granule must be copied that the io covers only in part. A discard leaves such
+ * bytes of the base as they are. */
+static bool
+layered_lacks_edges(const struct layered *layered, const struct io *io)
+{
+	const uint64_t granule = layered->layers->map.granule;
+	const uint64_t start = layered_place(layered->image, io), end = start + io->length;
+
+	if (io->op == IO_DISCARD)
+		return false;
+	return (start % granule && layered_lacks(layered, start / granule)) ||
+	       (end % granule && end != layered->layers->header.size &&
+		layered_lacks(layered, end / granule));
+}
+
 static bool
 layered_before_change(struct observer *observer, struct range *range)
 {
 	struct layered *layered = container_of(observer, struct layered, observer);
 	struct io *io = io_of_range(range);
-	const uint64_t granule = layered->layers->map.granule;
-	const uint64_t start = layered_place(layered->image, io), end = start + io->length;
-	bool lacks;
 
 	io->marked = io->committed = false;
-	if (io->op == IO_DISCARD)
-		return true;
-	lacks = (start % granule && layered_lacks(layered, start / granule)) ||
-		(end % granule && end != layered->layers->header.size &&
-		 layered_lacks(layered, end / granule));
+	return !layered_lacks_edges(layered, io) || layered_begin(io, LAYERED_COPY);
+}
 
-	return !lacks || layered_begin(io, LAYERED_COPY);
+/* The edges of a part can lie in granules that the whole change would have covered. */
+static bool
+layered_before_retry(struct io *io)
+{
+	io->marked = io->committed = false;
+	return !io_changes_data(io) || !layered_lacks_edges(io->ctx->image->layered, io) ||
+	       layered_begin(io, LAYERED_COPY_AGAIN);
 }
 
 /* Whether the layer's map must be committed before a change with FUA is done. */
@@ -371,7 +393,9 @@ layered_after_change(struct io *io)
 static bool
 layered_sync(struct io *io)
 {
-	if (!layer_keeper_is_stale(io->ctx->image->layered->layers))
+	/* If a sync fails, granules may be lost whose marks nobody has committed yet. */
+	if (!layer_keeper_is_stale(io->ctx->image->layered->layers) &&
+	    !atomic_load_explicit(&io->ctx->image->cached, memory_order_relaxed))
 		return false;
 	io->syncing = false;
 	io->durable = io->committed = true;
@@ -382,6 +406,7 @@ layered_sync(struct io *io)
 
 static const struct io_steps layered_steps = {
 	.after_change = layered_after_change,
+	.before_retry = layered_before_retry,
 	.sync = layered_sync,
 };
 
@@ -408,11 +433,14 @@ layered_new(struct image *image)
 void
 layered_free(struct layered *layered)
 {
-	int r;
+	int r = 0;
 
 	if (!layered)
 		return;
-	r = layer_keeper_is_stale(layered->layers) ? layered_commit(layered) : 0;
+	if (layered->image->backing.writable)
+		r = layered_commit(layered);
+	if (r == 0 && layered->image->backing.writable)
+		r = layer_keeper_end(layered->layers, layered->image->backing.fd);
 	if (r < 0)
 		log_error("%s: the layer's map can't be made durable: %s",
 			  layered->image->backing.path, strerror(-r));

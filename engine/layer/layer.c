@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,17 +20,6 @@
 #include <unistd.h>
 
 /* ---- the header */
-
-int
-layer_is_one(int fd)
-{
-	char begin[8];
-	ssize_t n = pread(fd, begin, sizeof(begin), 0);
-
-	if (n < 0)
-		return -errno;
-	return n == sizeof(begin) && layer_header_is_one(begin);
-}
 
 int
 layer_header_read(int fd, const char *path, struct layer_header *header, char **error)
@@ -54,6 +42,11 @@ layer_header_read(int fd, const char *path, struct layer_header *header, char **
 	if (first == -ENOTSUP || second == -ENOTSUP)
 		return error_set(error, -ENOTSUP,
 				 "%s: a layer of a version that this program does not know", path);
+	if (first == -EILSEQ && second == -EILSEQ)
+		return error_set(error, -EBADMSG,
+				 "%s: it is named as a layer, but does not begin as a layer does; "
+				 "rename it if it has raw bytes",
+				 path);
 	return error_set(error, -EBADMSG, "%s: both headers of the layer are damaged", path);
 }
 
@@ -62,61 +55,182 @@ layer_header_read(int fd, const char *path, struct layer_header *header, char **
 /* How many bytes of a map are read at once. */
 #define MAP_READ (64u << 10)
 
-/* Makes `owner` the owner of the granules of a map block. Returns 0 or -ENOMEM. */
+/* The most damaged blocks of one map that may be the remains of writes that a power cut has torn. */
+#define TORN_MAX 1024
+
+/* One map of a layer, while it is read. */
+struct map_reader {
+	struct layers *layers;
+	const struct layer_header *header;
+	int fd;
+	uint64_t at;   /* where the map begins, in bytes */
+	uint8_t owner; /* of its granules */
+	bool recent;
+	/* Damaged blocks; those of the first stable map while the second one is read. */
+	uint64_t torn[TORN_MAX], torn_before[TORN_MAX];
+	size_t torn_count, torn_before_count;
+};
+
+/* Makes the owner that of the granules of a map block. Returns 0 or -ENOMEM. */
 static int
-layers_adopt(struct layers *layers, const uint64_t *words, uint64_t number, uint8_t owner)
+map_adopt(const struct map_reader *reader, const struct layer_block *block)
 {
-	const uint64_t first = number * LAYER_BLOCK_GRANULES;
+	struct layers *layers = reader->layers;
+	const uint64_t first = block->number * LAYER_BLOCK_GRANULES;
 	struct layer_page *page = NULL;
 
 	for (unsigned int i = 0; i < LAYER_BLOCK_GRANULES; i++) {
 		/* A base may be larger than the layers on it. */
-		if (!(words[i / 64] >> i % 64 & 1) || first + i >= layers->map.granules)
+		if (!(block->words[i / 64] >> i % 64 & 1) || first + i >= layers->map.granules)
 			continue;
 		page = page ? page : layer_map_page(&layers->map, first);
 		if (!page)
 			return -ENOMEM;
-		layer_map_set(&layers->map, first + i, owner);
-		if (owner == layers->top)
+		layer_map_set(&layers->map, first + i, reader->owner);
+		if (reader->owner == layers->top)
 			page->bits[i / 64] |= UINT64_C(1) << i % 64;
+	}
+	if (page && reader->owner == layers->top && page->generation < block->generation)
+		page->generation = block->generation;
+	return 0;
+}
+
+/* A damaged block can be the remains of a write that a power cut has torn: of a layer that was in
+ * use then, if the other generation is whole. */
+static int
+map_note_torn(struct map_reader *reader, uint64_t number)
+{
+	if (reader->recent || reader->header->state == LAYER_SEALED || !reader->header->boot[0] ||
+	    reader->torn_count == TORN_MAX)
+		return -EBADMSG;
+	for (size_t i = 0; i < reader->torn_before_count; i++) {
+		if (reader->torn_before[i] == number)
+			return -EBADMSG;
+	}
+	reader->torn[reader->torn_count++] = number;
+	return 0;
+}
+
+static int
+map_take_block(struct map_reader *reader, uint64_t number, const uint8_t *bytes)
+{
+	struct layer_block block;
+	int r = layer_block_decode(&block, &reader->header->id, number, bytes);
+
+	if (r == 0 && block.generation && layer_block_at(reader->header, 0, block.generation) !=
+						  reader->at)
+		r = -EBADMSG;
+	return r == 0 ? map_adopt(reader, &block) : map_note_torn(reader, number);
+}
+
+static int
+map_read(struct map_reader *reader)
+{
+	const uint64_t end = reader->at + layer_blocks_for(reader->header->size,
+							    reader->header->granule) *
+						   LAYER_BLOCK_SIZE;
+	uint8_t *CLEANUP_FREE bytes = malloc(MAP_READ);
+	int r = bytes ? 0 : -ENOMEM;
+
+	for (uint64_t place = reader->at; r == 0 && place < end;) {
+		/* Most of a map is a hole. */
+		off_t next = lseek(reader->fd, (off_t)place, SEEK_DATA);
+		size_t size, got = 0;
+
+		if (next < 0 && errno == ENXIO)
+			break;
+		if (next > (off_t)place)
+			place += ((uint64_t)next - place) / LAYER_BLOCK_SIZE * LAYER_BLOCK_SIZE;
+		if (place >= end)
+			break;
+		size = end - place < MAP_READ ? (size_t)(end - place) : MAP_READ;
+		while (got < size) {
+			ssize_t n = pread(reader->fd, bytes + got, size - got,
+					  (off_t)(place + got));
+
+			if (n < 0 && errno == EINTR)
+				continue;
+			if (n <= 0)
+				return n < 0 ? -errno : -EBADMSG;
+			got += (size_t)n;
+		}
+		for (size_t i = 0; i < size / LAYER_BLOCK_SIZE && r == 0; i++)
+			r = map_take_block(reader, (place - reader->at) / LAYER_BLOCK_SIZE + i,
+					   bytes + i * LAYER_BLOCK_SIZE);
+		place += size;
+	}
+	return r;
+}
+
+/* The next commit of these blocks writes where they are damaged. */
+static int
+map_plan_repair(const struct map_reader *reader, const uint64_t *torn, size_t count, uint64_t slot)
+{
+	struct layers *layers = reader->layers;
+
+	for (size_t i = 0; i < count; i++) {
+		struct layer_page *page =
+			torn[i] < layers->map.count
+				? layer_map_page(&layers->map, torn[i] * LAYER_BLOCK_GRANULES)
+				: NULL;
+
+		if (!page)
+			return -ENOMEM;
+		page->damaged = true;
+		if ((page->generation + 1) % 2 != slot)
+			page->generation++;
 	}
 	return 0;
 }
 
-int
-layers_load(struct layers *layers, int fd, uint64_t at, const struct layer_header *header,
-	    uint8_t owner)
+/* Reads both stable maps of a layer. */
+static int
+map_load_stable(struct layers *layers, int fd, const struct layer_header *header, uint8_t owner,
+		size_t *torn)
 {
-	const uint64_t end =
-		at + layer_blocks_for(header->size, header->granule) * LAYER_BLOCK_SIZE;
-	uint8_t *CLEANUP_FREE bytes = malloc(MAP_READ);
-	uint64_t words[LAYER_BLOCK_WORDS];
-	int r = bytes ? 0 : -ENOMEM;
+	struct map_reader *CLEANUP_FREE reader = calloc(1, sizeof(*reader));
+	int r;
 
-	for (uint64_t place = at; r == 0 && place < end;) {
-		size_t size = end - place < MAP_READ ? (size_t)(end - place) : MAP_READ;
-		ssize_t n = pread(fd, bytes, size, (off_t)place);
-		off_t next;
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n != (ssize_t)size)
-			return n < 0 ? -errno : -EBADMSG;
-		for (size_t i = 0; i < size / LAYER_BLOCK_SIZE && r == 0; i++) {
-			uint64_t number = (place - at) / LAYER_BLOCK_SIZE + i;
-
-			r = layer_block_decode(words, &header->id, number,
-					       bytes + i * LAYER_BLOCK_SIZE);
-			if (r == 0)
-				r = layers_adopt(layers, words, number, owner);
-		}
-		place += size;
-		/* Most of a map is a hole. */
-		next = lseek(fd, (off_t)place, SEEK_DATA);
-		if (next > (off_t)place)
-			place += ((uint64_t)next - place) / LAYER_BLOCK_SIZE * LAYER_BLOCK_SIZE;
-	}
+	if (!reader)
+		return -ENOMEM;
+	*reader = (struct map_reader){
+		.layers = layers,
+		.header = header,
+		.fd = fd,
+		.at = LAYER_STABLE_AT,
+		.owner = owner,
+	};
+	r = map_read(reader);
+	memcpy(reader->torn_before, reader->torn, sizeof(reader->torn));
+	reader->torn_before_count = reader->torn_count;
+	reader->torn_count = 0;
+	reader->at = header->other_at;
+	if (r == 0)
+		r = map_read(reader);
+	*torn = reader->torn_before_count + reader->torn_count;
+	if (r == 0)
+		r = map_plan_repair(reader, reader->torn_before, reader->torn_before_count, 0);
+	if (r == 0)
+		r = map_plan_repair(reader, reader->torn, reader->torn_count, 1);
 	return r;
+}
+
+int
+layers_load_recent(struct layers *layers, int fd)
+{
+	struct map_reader *CLEANUP_FREE reader = calloc(1, sizeof(*reader));
+
+	if (!reader)
+		return -ENOMEM;
+	*reader = (struct map_reader){
+		.layers = layers,
+		.header = &layers->header,
+		.fd = fd,
+		.at = layers->header.recent_at,
+		.owner = layers->top,
+		.recent = true,
+	};
+	return map_read(reader);
 }
 
 /* ---- opening a base */
@@ -253,14 +367,13 @@ chain_check_base(const struct chain *chain, const char *layer, const struct laye
 {
 	const char *path = header->path;
 
-	if (!!below != (header->base == LAYER_BASE_LAYER))
-		return error_set(error, -ESTALE, "%s: its base %s is %s", layer, path,
-				 below ? "a layer now, and was raw bytes" : "no layer any more");
 	if (below && memcmp(&below->id, &header->base_id, sizeof(below->id)) != 0)
 		return error_set(error, -ESTALE, "%s: its base %s is another layer now", layer,
 				 path);
 	if (below && below->state != LAYER_SEALED)
 		return error_set(error, -EBUSY, "%s: its base %s is not sealed", layer, path);
+	if (below && (uint64_t)size < below->data_at + below->size)
+		return error_set(error, -EBADMSG, "%s: its base %s was cut short", layer, path);
 	if (below && below->granule != header->granule)
 		return error_set(error, -ENOTSUP, "%s: its base %s has other granules", layer,
 				 path);
@@ -318,9 +431,9 @@ chain_add_base(struct chain *chain, int dir, char **error)
 		r = lock_take(fd, header->path, LOCK_AUTO, &whole, false, false, error);
 	if (r < 0)
 		return r;
-	r = S_ISREG(st.st_mode) ? layer_is_one(fd) : 0;
-	chain->raw = r == 0;
-	if (r > 0)
+	/* Its own bytes never tell what it is: whoever writes to raw bytes can forge a header. */
+	chain->raw = header->base == LAYER_BASE_RAW;
+	if (!chain->raw)
 		r = layer_header_read(fd, header->path, below, error);
 	if (r == 0)
 		r = chain_check_base(chain, layer, header, chain->raw ? NULL : below, &st, size,
@@ -340,34 +453,47 @@ chain_add_base(struct chain *chain, int dir, char **error)
 	return 0;
 }
 
-/* Returns a descriptor of the directory of a path, or -errno. */
+/* Returns a descriptor of the directory in which an open file lies, or -errno. It does not follow
+ * the path by which the file was opened: a link there may lead elsewhere by now. */
 static int
-chain_directory(int dirfd, const char *path)
+chain_directory(int fd)
 {
-	char *CLEANUP_FREE copy = strdup(path);
-	int fd = copy ? openat(dirfd, dirname(copy), O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	char link[64], path[4096];
+	struct stat st, seen;
+	int CLEANUP_CLOSE dir = -1;
+	ssize_t n;
+	char *name;
 
-	return fd < 0 ? -errno : fd;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	path[n] = '\0';
+	name = strrchr(path, '/');
+	if (!name)
+		return -ENOENT;
+	*name++ = '\0';
+	dir = open(path[0] ? path : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || fstatat(dir, name, &seen, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (seen.st_dev != st.st_dev || seen.st_ino != st.st_ino)
+		return -ESTALE;
+	return steal_fd(&dir);
 }
 
 /* Adds one base after the other. */
 static int
 chain_descend(struct chain *chain, char **error)
 {
-	int CLEANUP_CLOSE dir = chain_directory(chain->wish->dirfd, chain->wish->path);
-	int r = dir < 0 ? dir : 0;
+	int r = 0;
 
 	while (r == 0 && !chain->raw && chain->headers[chain->count - 1].base != LAYER_BASE_NONE) {
-		const char *path = chain->headers[chain->count - 1].path;
-		int next;
+		const struct layer_file *file = &chain->files[chain->count - 1];
+		int CLEANUP_CLOSE dir = chain_directory(file->fd);
 
-		r = chain_add_base(chain, dir, error);
-		if (r < 0)
-			break;
-		next = chain_directory(dir, path);
-		close(dir);
-		dir = next;
-		r = dir < 0 ? error_set(error, dir, "%s: %s", path, strerror(-dir)) : 0;
+		r = dir < 0 ? error_set(error, dir, "%s: its directory: %s", file->path,
+					strerror(-dir))
+			    : chain_add_base(chain, dir, error);
 	}
 	return r;
 }
@@ -379,8 +505,13 @@ static int
 chain_load(struct layers *layers, uint8_t owner, const struct layer_header *header, char **error)
 {
 	const struct layer_file *file = &layers->files[owner];
-	int r = layers_load(layers, file->fd, LAYER_STABLE_AT, header, owner);
+	size_t torn = 0;
+	int r = map_load_stable(layers, file->fd, header, owner, &torn);
 
+	if (r == 0 && torn)
+		log_warning("%s: %zu blocks of the layer's map are damaged, as a power cut may "
+			    "leave them; their other copies are used",
+			    file->path, torn);
 	return r < 0 ? error_set(error, r, "%s: its map is damaged or can't be read: %s",
 				 file->path, strerror(-r))
 		     : 0;

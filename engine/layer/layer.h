@@ -41,12 +41,13 @@ struct layers {
 	struct layer_map map;
 	uint8_t top; /* the owner of what the topmost layer holds */
 	int zeroes;  /* /dev/zero, for what no file has */
-	struct layer_file files[LAYER_DEPTH_MAX + 1]; /* by owner; only up to .top */
+	/* By owner, up to .top: the topmost, those below it, and a bottom without bytes. */
+	struct layer_file files[LAYER_DEPTH_MAX + 2];
 
 	/* layer_keeper.c's. */
 	pthread_mutex_t marking;    /* guards the pages' members and the list */
 	struct layer_page *stale;   /* whose bits the stable map lacks */
-	_Atomic uint64_t marks;     /* calls that have marked granules */
+	_Atomic uint64_t marks;     /* calls that have marked granules, or are about to */
 	_Atomic uint64_t durable;   /* of these, how many are in the stable map */
 	pthread_mutex_t committing; /* held during a commit, and guards the next one */
 	uint64_t good;              /* number of the last commit that has succeeded */
@@ -54,16 +55,11 @@ struct layers {
 };
 
 struct layer_wish {
-	int dirfd;             /* .path is relative to it */
-	const char *path;      /* of the topmost layer */
+	const char *path;      /* of the topmost layer, for messages */
 	const char *base_path; /* directories in which bases may lie, too, separated by colons, or
 				  NULL */
 	bool force;            /* also if a base has changed */
 };
-
-/* Returns 1 if the file begins as a layer does, 0 if not, or -errno. */
-int
-layer_is_one(int fd);
 
 /* Reads the header that counts. Returns 0, or -errno with *error, a sentence that begins with
  * `path` (the caller frees it). */
@@ -76,11 +72,10 @@ layer_header_read(int fd, const char *path, struct layer_header *header, char **
 int
 layers_open(int fd, const struct layer_wish *wish, struct layers **layers, char **error);
 
-/* Makes `owner` the owner of the granules in a map that begins at `at` in a file, whose header is
- * `header`. Returns 0, or -errno; -EBADMSG: a block is damaged. */
+/* Makes the topmost layer, open as `fd`, the owner of the granules in its recent map. Returns 0, or
+ * -errno; -EBADMSG: a block is damaged. */
 int
-layers_load(struct layers *layers, int fd, uint64_t at, const struct layer_header *header,
-	    uint8_t owner);
+layers_load_recent(struct layers *layers, int fd);
 
 /* NULL is allowed. */
 void

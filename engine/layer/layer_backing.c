@@ -206,24 +206,25 @@ layer_lock_file(struct backing *backing, char **error)
 }
 
 int
-layer_backing_adopt(struct backing *backing, int dirfd, const struct image_config *config,
-		    char **error)
+layer_backing_adopt(struct backing *backing, const struct image_config *config, char **error)
 {
 	const struct layer_wish wish = {
-		.dirfd = dirfd,
 		.path = backing->path,
 		.base_path = config->base_path,
 		.force = config->force == TRISTATE_ON,
 	};
-	int r = backing->block_device ? 0 : layer_is_one(backing->fd);
+	int r;
 
-	if (r <= 0)
-		return r < 0 ? error_set(error, r, "%s: %s", backing->path, strerror(-r)) : 0;
+	if (backing->block_device || !layer_is_named(backing->path))
+		return 0;
 	r = layer_lock_file(backing, error);
 	if (r == 0)
 		r = layers_open(backing->fd, &wish, &backing->layers, error);
 	if (r < 0)
 		return r;
+	if (backing->writable && backing->layers->header.state == LAYER_SEALED)
+		return error_set(error, -EAGAIN, "%s: the layer was sealed just now; try again",
+				 backing->path);
 	backing->start = backing->layers->header.data_at;
 	backing->kind = &backing_layer;
 	layer_check_direct(backing);

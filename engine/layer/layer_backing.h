@@ -9,12 +9,12 @@
 struct backing;
 struct image_config;
 
-/* Makes the backing, a file that was opened as raw bytes, one of a layer, if it begins as a layer
- * does: opens the chain and takes the locks. `dirfd` is what its path is relative to. Returns 0
- * (also if it is no layer), or -errno with *error, a sentence (the caller frees it); after that,
- * the caller closes the backing. */
+/* Makes the backing, a file that was opened as raw bytes, one of a layer, if its name ends in
+ * ".layer": opens the chain and takes the locks. A file that only begins as a layer does stays raw,
+ * because whoever writes to a raw disk can write such a beginning. Returns 0 (also if it is not
+ * named as a layer), or -errno with *error, a sentence (the caller frees it); after that, the
+ * caller closes the backing. */
 int
-layer_backing_adopt(struct backing *backing, int dirfd, const struct image_config *config,
-		    char **error);
+layer_backing_adopt(struct backing *backing, const struct image_config *config, char **error);
 
 #endif

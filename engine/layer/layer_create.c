@@ -75,11 +75,9 @@ create_take_base(struct layer_header *header, const char *base, char **error)
 	r = lock_take(fd, base, LOCK_AUTO, &whole, false, false, error);
 	if (r < 0)
 		return r;
-	r = S_ISREG(st.st_mode) ? layer_is_one(fd) : 0;
-	if (r < 0)
-		return error_set(error, r, "%s: %s", base, strerror(-r));
-	return r ? create_take_layer(header, fd, base, error)
-		 : create_take_raw(header, fd, &st, base, error);
+	return S_ISREG(st.st_mode) && layer_is_named(base)
+		       ? create_take_layer(header, fd, base, error)
+		       : create_take_raw(header, fd, &st, base, error);
 }
 
 /* Sets the path of the base: from the layer's directory on, if it lies there, so that both can be
@@ -154,6 +152,9 @@ layer_create(const char *path, const char *base, uint64_t size, uint64_t granule
 	int r;
 
 	*error = NULL;
+	if (!layer_is_named(path))
+		return error_set(error, -EINVAL,
+				 "%s: the name of a layer ends in .layer, as in vm1.layer", path);
 	header.granule = granule ? granule : LAYER_GRANULE_MIN;
 	r = create_take_base(&header, base, error);
 	if (r == 0)
@@ -189,13 +190,15 @@ layer_seal(const char *path, char **error)
 {
 	static const struct lock_part whole = {0, UINT64_MAX};
 	int CLEANUP_CLOSE fd = regular_file_open(path, O_RDWR);
-	struct layer_wish wish = {AT_FDCWD, path, "/", false};
+	struct layer_wish wish = {path, "/", false};
 	struct layers *layers = NULL;
 	int r;
 
 	*error = NULL;
 	if (fd < 0)
 		return error_set(error, fd, "%s: %s", path, regular_file_strerror(fd));
+	if (!layer_is_named(path))
+		return error_set(error, -EINVAL, "%s: the name of a layer ends in .layer", path);
 	r = lock_take(fd, path, LOCK_EXCLUSIVE, &whole, true, false, error);
 	if (r == 0)
 		r = layers_open(fd, &wish, &layers, error);
@@ -207,6 +210,7 @@ layer_seal(const char *path, char **error)
 		r = layer_keeper_commit(layers, fd, layer_keeper_ticket(layers), seal_sync, &fd);
 	if (r == 0) {
 		layers->header.state = LAYER_SEALED;
+		memset(layers->header.boot, 0, sizeof(layers->header.boot));
 		layers->header.sequence++;
 		r = create_write(fd, &layers->header);
 	}

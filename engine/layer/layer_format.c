@@ -55,9 +55,19 @@ format_place(struct layer_header *header)
 {
 	const uint64_t blocks = layer_blocks_for(header->capacity, header->granule);
 
-	header->recent_at = LAYER_STABLE_AT + blocks * LAYER_BLOCK_SIZE;
+	header->other_at = LAYER_STABLE_AT + blocks * LAYER_BLOCK_SIZE;
+	header->recent_at = header->other_at + blocks * LAYER_BLOCK_SIZE;
 	header->data_at =
 		format_round_up(header->recent_at + blocks * LAYER_BLOCK_SIZE, DATA_ALIGN);
+}
+
+bool
+layer_is_named(const char *path)
+{
+	static const char ending[] = ".layer";
+	const size_t length = strlen(path);
+
+	return length >= sizeof(ending) && strcmp(path + length - (sizeof(ending) - 1), ending) == 0;
 }
 
 void
@@ -149,6 +159,7 @@ layer_header_decode(struct layer_header *header, const uint8_t bytes[LAYER_HEADE
 	    header->base > LAYER_BASE_LAYER || raw.boot[LAYER_BOOT - 1] ||
 	    raw.path[LAYER_PATH_MAX - 1] || !format_is_sane(header))
 		return -EBADMSG;
+	format_place(header);
 	memcpy(header->boot, raw.boot, sizeof(raw.boot));
 	memcpy(header->path, raw.path, sizeof(raw.path));
 	return 0;
@@ -161,37 +172,45 @@ format_block_checksum(const struct layer_id *id, const uint8_t *bytes)
 }
 
 void
-layer_block_encode(const uint64_t *words, const struct layer_id *id, uint64_t number,
+layer_block_encode(const struct layer_block *block, const struct layer_id *id,
 		   uint8_t bytes[LAYER_BLOCK_SIZE])
 {
-	uint32_t value = htole32((uint32_t)number);
+	const uint64_t generation = htole64(block->generation);
+	uint32_t value = htole32((uint32_t)block->number);
 
 	for (unsigned int i = 0; i < LAYER_BLOCK_WORDS; i++) {
-		uint64_t word = htole64(words[i]);
+		uint64_t word = htole64(block->words[i]);
 
 		memcpy(bytes + i * 8, &word, 8);
 	}
+	memcpy(bytes + 496, &generation, 8);
 	memcpy(bytes + 504, &value, 4);
 	value = htole32(format_block_checksum(id, bytes));
 	memcpy(bytes + 508, &value, 4);
 }
 
 int
-layer_block_decode(uint64_t *words, const struct layer_id *id, uint64_t number,
+layer_block_decode(struct layer_block *block, const struct layer_id *id, uint64_t number,
 		   const uint8_t bytes[LAYER_BLOCK_SIZE])
 {
 	static const uint8_t none[LAYER_BLOCK_SIZE];
 	uint32_t place, checksum;
 
-	memcpy(words, bytes, LAYER_BLOCK_WORDS * 8);
-	memcpy(&place, bytes + 504, 4);
-	memcpy(&checksum, bytes + 508, 4);
+	*block = (struct layer_block){.number = number};
 	if (memcmp(bytes, none, sizeof(none)) == 0)
 		return 0;
+	memcpy(&block->generation, bytes + 496, 8);
+	memcpy(&place, bytes + 504, 4);
+	memcpy(&checksum, bytes + 508, 4);
 	if (le32toh(place) != (uint32_t)number ||
 	    le32toh(checksum) != format_block_checksum(id, bytes))
 		return -EBADMSG;
-	for (unsigned int i = 0; i < LAYER_BLOCK_WORDS; i++)
-		words[i] = le64toh(words[i]);
+	block->generation = le64toh(block->generation);
+	for (unsigned int i = 0; i < LAYER_BLOCK_WORDS; i++) {
+		uint64_t word;
+
+		memcpy(&word, bytes + i * 8, 8);
+		block->words[i] = le64toh(word);
+	}
 	return 0;
 }

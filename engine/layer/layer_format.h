@@ -6,6 +6,7 @@
  *	0            4096  header
  *	4096         4096  the header once more: one of both is written at a time
  *	8192               stable map: granules whose bytes are on stable storage
+ *	other_at           the stable map once more: of each block, the two take turns
  *	recent_at          recent map: granules whose bytes may be in the page cache only
  *	data_at            the disk; granules that the layer does not hold are holes, or leftovers
  *
@@ -21,7 +22,8 @@
  *	  64     8  capacity of each map, in bytes of the disk
  *	  72     8  recent_at
  *	  80     8  data_at, a multiple of 1 MiB
- *	  88    40  boot id of the kernel under which the recent map counts, with zeroes after it
+ *	  88    40  boot id of the kernel under which the recent map counts, with zeroes after it;
+ *	            "": all is in the stable map; "failed": the recent map must not be used
  *	 128     4  base: 0 none (all zeroes), 1 raw bytes, 2 a layer
  *	 136     8  size of the base, in bytes
  *	 144     8  base 1: st_mtim, nanoseconds since 1970
@@ -29,13 +31,16 @@
  *	 168  1024  path of the base, with zeroes after it: relative to the layer's directory
  *	4092     4  checksum (CRC-32C) of the bytes before it
  * Map block, 512 bytes, which a power cut does not tear; all zeroes: no granule
- *	   0   504  a bit for each granule: the layer holds it
+ *	   0   496  a bit for each granule: the layer holds it
+ *	 496     8  generation: odd ones are in the second stable map; 0 in the recent map
  *	 504     4  number of the block in its map
  *	 508     4  checksum (CRC-32C) of the bytes before it, beginning with that of the identity
  *
  * A bit is never taken back. It comes into the stable map only after its granule is on stable
- * storage, so a torn or old stable map tells too little, and the base's old bytes are read. The
- * recent map is right as long as the page cache is: for processes of the same boot.
+ * storage, so an old stable map tells too little, and the base's old bytes are read. A new
+ * generation of a block never overwrites the newest one that is on stable storage. So after a
+ * power cut, at most one of both is torn, and it was not needed yet. The recent map is right as
+ * long as the page cache is: for processes of the same boot.
  */
 #ifndef ENGINE_LAYER_LAYER_FORMAT_H
 #define ENGINE_LAYER_LAYER_FORMAT_H
@@ -46,14 +51,16 @@
 #define LAYER_HEADER_SIZE    4096u
 #define LAYER_STABLE_AT      (UINT64_C(2) * LAYER_HEADER_SIZE)
 #define LAYER_BLOCK_SIZE     512u
-#define LAYER_BLOCK_WORDS    63u
+#define LAYER_BLOCK_WORDS    62u
 #define LAYER_BLOCK_GRANULES (LAYER_BLOCK_WORDS * 64)
 #define LAYER_GRANULE_MIN    4096u
 #define LAYER_GRANULE_MAX    65536u
 #define LAYER_PATH_MAX       1024u /* with its NUL */
 #define LAYER_BOOT           40u   /* with its NUL */
+/* The boot id after a failed write-back. */
+#define LAYER_FAILED         "failed"
 /* The largest disk, in bytes. */
-#define LAYER_SIZE_MAX (UINT64_C(1) << 56)
+#define LAYER_SIZE_MAX (UINT64_C(1) << 50)
 
 enum layer_state {
 	LAYER_WRITABLE = 1,
@@ -75,7 +82,7 @@ struct layer_header {
 	uint64_t sequence;
 	struct layer_id id;
 	uint64_t size, visible, granule, capacity; /* bytes */
-	uint64_t recent_at, data_at;               /* offsets in the file, in bytes */
+	uint64_t other_at, recent_at, data_at;     /* offsets in the file, in bytes */
 	char boot[LAYER_BOOT];                     /* "": the recent map does not count */
 	enum layer_base base;
 	uint64_t base_size;      /* bytes */
@@ -84,7 +91,11 @@ struct layer_header {
 	char path[LAYER_PATH_MAX];
 };
 
-/* Sets .capacity, .recent_at and .data_at from .size and .granule. */
+/* Returns whether a file of this name is meant to be a layer: it ends in ".layer". */
+bool
+layer_is_named(const char *path);
+
+/* Sets .capacity and the offsets from .size and .granule. */
 void
 layer_header_place(struct layer_header *header);
 
@@ -104,14 +115,26 @@ layer_header_decode(struct layer_header *header, const uint8_t bytes[LAYER_HEADE
 uint64_t
 layer_blocks_for(uint64_t bytes, uint64_t granule);
 
-/* A map block with these words, LAYER_BLOCK_WORDS of them. */
+/* The contents of a map block. */
+struct layer_block {
+	uint64_t number, generation;
+	uint64_t words[LAYER_BLOCK_WORDS];
+};
+
 void
-layer_block_encode(const uint64_t *words, const struct layer_id *id, uint64_t number,
+layer_block_encode(const struct layer_block *block, const struct layer_id *id,
 		   uint8_t bytes[LAYER_BLOCK_SIZE]);
 
-/* Returns 0 or -EBADMSG: torn, corrupted, or another block. */
+/* Returns 0, also for a block of zeroes; or -EBADMSG: torn, corrupted, or not number `number`. */
 int
-layer_block_decode(uint64_t *words, const struct layer_id *id, uint64_t number,
+layer_block_decode(struct layer_block *block, const struct layer_id *id, uint64_t number,
 		   const uint8_t bytes[LAYER_BLOCK_SIZE]);
+
+/* Returns where a generation of a block is in the file, in bytes. */
+static inline uint64_t
+layer_block_at(const struct layer_header *header, uint64_t number, uint64_t generation)
+{
+	return (generation % 2 ? header->other_at : LAYER_STABLE_AT) + number * LAYER_BLOCK_SIZE;
+}
 
 #endif

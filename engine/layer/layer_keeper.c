@@ -3,7 +3,10 @@
 
 #include "engine/changes/boot.h"
 
+#include "common/log.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,43 +37,78 @@ layer_set_stale(struct layers *layers, struct layer_page *page)
 	layers->stale = page;
 }
 
-/* Writes the header in the place of the older one. What was written before is durable first, so one
- * of both headers always is. */
 static int
-layer_put_header(struct layers *layers, int fd)
+keeper_write_header(struct layers *layers, int fd)
 {
 	uint8_t bytes[LAYER_HEADER_SIZE];
 
-	if (fdatasync(fd) < 0)
-		return -errno;
 	layers->header.sequence++;
 	layer_header_encode(&layers->header, bytes);
 	return keeper_write(fd, bytes, sizeof(bytes),
 			    layers->header.sequence % 2 * LAYER_HEADER_SIZE);
 }
 
+/* Writes the header in the place of the older one. What was written before is durable first, so one
+ * of both headers always is. */
+static int
+layer_put_header(struct layers *layers, int fd)
+{
+	if (fdatasync(fd) < 0)
+		return -errno;
+	return keeper_write_header(layers, fd);
+}
+
+/* Encodes a block of a map, with what the topmost layer has of a page; NULL: nothing. */
+static void
+keeper_encode(const struct layers *layers, const struct layer_page *page, uint64_t number,
+	      uint64_t generation, uint8_t bytes[LAYER_BLOCK_SIZE])
+{
+	struct layer_block block = {.number = number, .generation = generation};
+
+	if (page)
+		memcpy(block.words, page->bits, sizeof(block.words));
+	layer_block_encode(&block, &layers->header.id, bytes);
+}
+
 /* Makes the recent map equal to the stable one, whatever another boot has left there. */
 static int
 keeper_renew_recent(struct layers *layers, int fd)
 {
-	const struct layer_header *header = &layers->header;
 	uint8_t bytes[LAYER_BLOCK_SIZE];
-	static const uint64_t none[LAYER_BLOCK_WORDS];
+	off_t data = 0;
 	int r = 0;
 
 	for (uint64_t number = 0; number < layers->map.count && r == 0; number++) {
 		struct layer_page *page = atomic_load(&layers->map.pages[number]);
-		const uint64_t at = header->recent_at + number * LAYER_BLOCK_SIZE;
-		off_t data = page ? (off_t)at : lseek(fd, (off_t)at, SEEK_DATA);
+		const off_t at =
+			(off_t)(layers->header.recent_at + number * LAYER_BLOCK_SIZE);
 
-		if (data < 0 && errno == ENXIO)
-			break;
-		if (data >= (off_t)(at + LAYER_BLOCK_SIZE))
+		if (data < at)
+			data = lseek(fd, at, SEEK_DATA);
+		if (data < 0)
+			data = errno == ENXIO ? INT64_MAX : at;
+		if (!page && data >= at + (off_t)LAYER_BLOCK_SIZE)
 			continue;
-		layer_block_encode(page ? page->bits : none, &header->id, number, bytes);
-		r = keeper_write(fd, bytes, sizeof(bytes), at);
+		keeper_encode(layers, page, number, 0, bytes);
+		r = keeper_write(fd, bytes, sizeof(bytes), (uint64_t)at);
 	}
 	return r;
+}
+
+/* Lets the next commit write pages: all, or only those whose blocks are damaged. */
+static void
+keeper_begin_stale(struct layers *layers, bool all)
+{
+	pthread_mutex_lock(&layers->marking);
+	for (uint64_t i = 0; i < layers->map.count; i++) {
+		struct layer_page *page = atomic_load(&layers->map.pages[i]);
+
+		if (page && (all || page->damaged))
+			layer_set_stale(layers, page);
+	}
+	if (layers->stale)
+		atomic_fetch_add(&layers->marks, 1);
+	pthread_mutex_unlock(&layers->marking);
 }
 
 int
@@ -84,25 +122,44 @@ layer_keeper_begin(struct layers *layers, int fd, bool writable)
 	if (!boot[0])
 		return -ENODATA;
 	if (strcmp(boot, header->boot) == 0) {
-		r = layers_load(layers, fd, header->recent_at, header, layers->top);
+		r = layers_load_recent(layers, fd);
 		/* Which of them the stable map lacks is not known. */
-		pthread_mutex_lock(&layers->marking);
-		for (uint64_t i = 0; i < layers->map.count; i++) {
-			struct layer_page *page = atomic_load(&layers->map.pages[i]);
-
-			if (page)
-				layer_set_stale(layers, page);
-		}
-		if (layers->stale)
-			atomic_fetch_add(&layers->marks, 1);
-		pthread_mutex_unlock(&layers->marking);
+		if (writable)
+			keeper_begin_stale(layers, true);
 		return r;
 	}
 	if (!writable)
 		return 0;
+	/* After a failed sync, blocks of the stable map may be in the page cache only. */
+	keeper_begin_stale(layers, strcmp(header->boot, LAYER_FAILED) == 0);
 	r = keeper_renew_recent(layers, fd);
 	memcpy(header->boot, boot, sizeof(boot));
 	return r == 0 ? layer_put_header(layers, fd) : r;
+}
+
+int
+layer_keeper_end(struct layers *layers, int fd)
+{
+	memset(layers->header.boot, 0, sizeof(layers->header.boot));
+	return layer_put_header(layers, fd);
+}
+
+/* A sync has failed. Also without a sync of what was written before, the older header is the one
+ * that may be lost, and it is as good as this one for the stable map. */
+static void
+keeper_fail(struct layers *layers, int fd)
+{
+	int r;
+
+	if (strcmp(layers->header.boot, LAYER_FAILED) == 0)
+		return;
+	memset(layers->header.boot, 0, sizeof(layers->header.boot));
+	memcpy(layers->header.boot, LAYER_FAILED, sizeof(LAYER_FAILED));
+	r = layer_put_header(layers, fd);
+	if (r < 0 && keeper_write_header(layers, fd) < 0)
+		log_error("the header of a layer can't be written: %s; if the server is killed "
+			  "now, the next one may read what was lost as zeroes",
+			  strerror(-r));
 }
 
 /* ---- marks */
@@ -136,15 +193,38 @@ keeper_set_bits(struct layers *layers, const struct layer_span *span, bool set,
 	return 0;
 }
 
+/* Takes space for a block of the stable map. A file system that can't do so may fail a later
+ * flush. */
+static int
+keeper_reserve(const struct layers *layers, int fd, struct layer_page *page)
+{
+	for (unsigned int slot = 0; slot < 2; slot++) {
+		const off_t at = (off_t)layer_block_at(&layers->header, page->number, slot);
+		int r;
+
+		do
+			r = fallocate(fd, FALLOC_FL_KEEP_SIZE, at, LAYER_BLOCK_SIZE);
+		while (r < 0 && errno == EINTR);
+		if (r < 0 && errno != EOPNOTSUPP && errno != ENOSYS)
+			return -errno;
+	}
+	page->reserved = true;
+	return 0;
+}
+
 /* marking held. */
 static int
-keeper_put_recent(const struct layers *layers, int fd, const struct layer_page *list)
+keeper_put_recent(const struct layers *layers, int fd, struct layer_page *list)
 {
 	uint8_t bytes[LAYER_BLOCK_SIZE];
 	int r = 0;
 
 	for (; list && r == 0; list = list->next) {
-		layer_block_encode(list->bits, &layers->header.id, list->number, bytes);
+		if (!list->reserved)
+			r = keeper_reserve(layers, fd, list);
+		if (r < 0)
+			break;
+		keeper_encode(layers, list, list->number, 0, bytes);
 		r = keeper_write(fd, bytes, sizeof(bytes),
 				 layers->header.recent_at + list->number * LAYER_BLOCK_SIZE);
 	}
@@ -171,12 +251,13 @@ layer_keeper_mark(struct layers *layers, int fd, const struct layer_span *spans,
 		if (r == 0)
 			layer_set_stale(layers, list);
 	}
+	/* A change that finds a granule here needs no mark, but its flush needs this commit. */
+	if (r == 0)
+		atomic_fetch_add(&layers->marks, 1);
 	for (size_t i = 0; i < count && r == 0; i++) {
 		for (uint64_t granule = spans[i].first; granule < spans[i].end; granule++)
 			layer_map_set(&layers->map, granule, layers->top);
 	}
-	if (r == 0)
-		atomic_fetch_add(&layers->marks, 1);
 	pthread_mutex_unlock(&layers->marking);
 	return r;
 }
@@ -208,8 +289,8 @@ keeper_take_batch(struct layers *layers, struct keeper_batch *batch)
 	if (count == 0 || (batch->pages && batch->blocks)) {
 		for (page = layers->stale; page; page = page->next_stale) {
 			page->stale = false;
-			layer_block_encode(page->bits, &layers->header.id, page->number,
-					   batch->blocks[batch->count]);
+			keeper_encode(layers, page, page->number, page->generation + 1,
+				      batch->blocks[batch->count]);
 			batch->pages[batch->count++] = page;
 		}
 		layers->stale = NULL;
@@ -218,16 +299,17 @@ keeper_take_batch(struct layers *layers, struct keeper_batch *batch)
 	return batch->count == count ? 0 : -ENOMEM;
 }
 
+/* Writes the next generation of each block. What .generation says stays what is on stable storage.
+ */
 static int
-keeper_put_stable(int fd, const struct keeper_batch *batch)
+keeper_put_stable(const struct layers *layers, int fd, const struct keeper_batch *batch)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < batch->count && r == 0; i++)
 		r = keeper_write(fd, batch->blocks[i], LAYER_BLOCK_SIZE,
-				 LAYER_STABLE_AT + batch->pages[i]->number * LAYER_BLOCK_SIZE);
-	if (r == 0 && batch->count > 0 && fdatasync(fd) < 0)
-		r = -errno;
+				 layer_block_at(&layers->header, batch->pages[i]->number,
+						batch->pages[i]->generation + 1));
 	return r;
 }
 
@@ -237,7 +319,7 @@ layer_keeper_commit(struct layers *layers, int fd, uint64_t ticket, int (*sync)(
 {
 	struct keeper_batch batch = {.count = 0};
 	uint64_t number;
-	int r;
+	int r, failed = 0;
 
 	pthread_mutex_lock(&layers->committing);
 	if (layers->good > ticket) {
@@ -247,12 +329,20 @@ layer_keeper_commit(struct layers *layers, int fd, uint64_t ticket, int (*sync)(
 	number = atomic_fetch_add(&layers->commits, 1) + 1;
 	r = keeper_take_batch(layers, &batch);
 	if (r == 0)
-		r = sync(data);
+		r = failed = sync(data);
 	if (r == 0)
-		r = keeper_put_stable(fd, &batch);
+		r = keeper_put_stable(layers, fd, &batch);
+	if (r == 0 && batch.count > 0)
+		r = failed = sync(data);
+	if (failed < 0)
+		keeper_fail(layers, fd);
 	pthread_mutex_lock(&layers->marking);
-	for (size_t i = 0; i < batch.count && r < 0; i++)
-		layer_set_stale(layers, batch.pages[i]);
+	for (size_t i = 0; i < batch.count; i++) {
+		if (r < 0)
+			layer_set_stale(layers, batch.pages[i]);
+		else
+			batch.pages[i]->generation++;
+	}
 	pthread_mutex_unlock(&layers->marking);
 	if (r == 0) {
 		layers->good = number;

@@ -10,9 +10,16 @@
  *	-> layer_keeper_commit(): the file is synced, then the bits of what was marked before that
  *	   are written to the stable map, then the file is synced once more
  *	-> the flush is acknowledged; a power cut loses nothing from here on
+ *	a sync that has failed
+ *	-> the recent map may tell of granules whose bytes were lost: it does not count any more, and
+ *	   the next server begins with the stable map, the state of some flush
+ *	the end
+ *	-> layer_keeper_end(): all is in the stable map, and the header says so
  *
- * Two bitmaps, rather than a journal: a mark is one write of 512 bytes, and opening replays
- * nothing. The file system's own extents would need no map at all, but tell unwritten from written
+ * The file has space for a block of the stable map, in both generations, before the first mark in
+ * it: a full disk fails the change, and not a later flush.
+ *
+ * Bitmaps, rather than a journal: a mark is one write of 512 bytes, and opening replays nothing. The file system's own extents would need no map at all, but tell unwritten from written
  * ones only after a sync, and a copy of the file with cp(1) loses them.
  *
  * All functions may wait for the file system.
@@ -53,8 +60,14 @@ layer_keeper_ticket(const struct layers *layers)
 	return atomic_load_explicit(&layers->commits, memory_order_acquire);
 }
 
+/* Writes that all is in the stable map. Only after a commit, and with no change since. Returns 0 or
+ * -errno. */
+int
+layer_keeper_end(struct layers *layers, int fd);
+
 /* Puts all that was written and marked before the ticket on stable storage. sync() does that for
- * what was written, and returns 0 or -errno. If another thread's commit has done all of it
+ * what was written, and returns 0 or -errno; after an error, no later sync() may succeed, because
+ * what was lost would stay lost. If another thread's commit has done all of it
  * meanwhile, nothing is done. Returns 0 or -errno. */
 int
 layer_keeper_commit(struct layers *layers, int fd, uint64_t ticket, int (*sync)(void *data),

@@ -21,9 +21,12 @@ struct layer_page {
 	_Atomic uint8_t owners[LAYER_BLOCK_GRANULES];
 	/* Those of the topmost layer; layer_keeper.c's, with the members below. */
 	uint64_t bits[LAYER_BLOCK_WORDS];
-	uint64_t number; /* of the block */
-	bool stale;      /* the stable map lacks some */
-	bool listed;     /* in a list of pages to write */
+	uint64_t number;     /* of the block */
+	uint64_t generation; /* the newest in the stable map */
+	bool reserved;       /* the file has space for both generations */
+	bool damaged;        /* the place of the next generation is */
+	bool stale;          /* the stable map lacks some */
+	bool listed;         /* in a list of pages to write */
 	struct layer_page *next_stale, *next;
 };
 

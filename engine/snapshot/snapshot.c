@@ -185,6 +185,7 @@ snapshot_prepare(const struct snapshot_order *order, const struct snapshot_wish 
 {
 	const struct backing *backing = &order->image->backing;
 	char *CLEANUP_FREE directory = NULL;
+	int r;
 
 	if (backing->layers)
 		return error_set(
@@ -192,7 +193,6 @@ snapshot_prepare(const struct snapshot_order *order, const struct snapshot_wish 
 			"%s: a layer has no snapshots yet; stop writing to it, seal it with "
 			"`nbdloop clone --seal`, and make new layers on it",
 			backing->path);
-	int r;
 
 	if (copy_image_is(order->image))
 		return error_set(error, -EINVAL, "%s is a snapshot already", backing->path);

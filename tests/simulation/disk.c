@@ -308,6 +308,16 @@ disk_find(const char *path)
 	return name ? name->file : NULL;
 }
 
+const char *
+disk_path(const struct file *file)
+{
+	for (unsigned int i = 0; i < NAMES; i++) {
+		if (names[i].file == file)
+			return names[i].path;
+	}
+	return NULL;
+}
+
 void
 disk_name(struct file *file, const char *path)
 {

@@ -64,6 +64,10 @@ disk_end(void);
 struct file *
 disk_find(const char *path);
 
+/* Returns the name of a file; NULL: it has none. */
+const char *
+disk_path(const struct file *file);
+
 /* A new file; it has no name and one user. */
 struct file *
 disk_make(mode_t mode);

@@ -185,6 +185,8 @@ file_open(const char *path, int flags, mode_t mode)
 		return file_open_again(atoi(path + 14), flags);
 	if (strcmp(path, "/proc/sys/kernel/random/boot_id") == 0)
 		return open_file_new(NULL, file_boot_id(), flags);
+	if (strcmp(path, "/dev/zero") == 0)
+		return open_file_new(NULL, "", flags);
 	if ((flags & O_TMPFILE) == O_TMPFILE) {
 		file = disk_make(S_IFREG | (mode & 0777));
 		fd = open_file_new(file, "", flags);
@@ -271,6 +273,31 @@ CALL(int, stat, const char *path, struct stat *facts)
 	return file_facts(file, facts);
 }
 
+/* Of a name in the only directory. */
+CALL(int, fstatat, int directory, const char *name, struct stat *facts, int flags)
+{
+	char path[128];
+
+	(void)directory;
+	(void)flags;
+	snprintf(path, sizeof(path), "/disk/%s", name);
+	return world_stat(path, facts);
+}
+
+CALL(ssize_t, readlink, const char *path, char *target, size_t size)
+{
+	const bool is_open = strncmp(path, "/proc/self/fd/", 14) == 0;
+	const struct open_file *open = is_open ? open_file_find(atoi(path + 14)) : NULL;
+	const char *name = open && open->file ? disk_path(open->file) : NULL;
+	size_t length = name ? strlen(name) : 0;
+
+	if (!name)
+		CALL_RETURN(-ENOENT);
+	length = length < size ? length : size;
+	memcpy(target, name, length);
+	return (ssize_t)length;
+}
+
 CALL(int, lstat, const char *path, struct stat *facts)
 {
 	return world_stat(path, facts);
@@ -330,13 +357,21 @@ CALL(int, faccessat, int directory, const char *path, int mode, int flags)
 	return 0;
 }
 
-/* statx() for the alignment of direct I/O, whose structure older C libraries do not know: its last
+/* openat2() in the only directory; and statx() for the alignment of direct I/O, whose structure older C libraries do not know: its last
  * two numbers here. */
 CALL(long, syscall, long number, ...)
 {
 	unsigned int *facts;
 	va_list arguments;
+	char path[128];
 
+	if (number == SYS_openat2) {
+		va_start(arguments, number);
+		va_arg(arguments, int);
+		snprintf(path, sizeof(path), "/disk/%s", va_arg(arguments, const char *));
+		va_end(arguments);
+		CALL_RETURN(file_open(path, O_RDONLY, 0));
+	}
 	if (number != SYS_statx)
 		CALL_RETURN(-ENOSYS);
 	va_start(arguments, number);

@@ -30,6 +30,7 @@ struct plan {
 };
 
 static double virtual_seconds;
+static bool layers; /* in all runs, not only in each third one */
 
 static double
 simulation_clock(void)
@@ -45,6 +46,7 @@ simulation_run(uint64_t seed, bool loud)
 {
 	chance_seed(seed);
 	trace_begin(seed, loud);
+	supervisor_has_layer = layers || seed % 3 == 2;
 	scheduler_run(supervisor_run);
 	virtual_seconds += (double)scheduler_now() / 1e9;
 	return trace_hash();
@@ -80,6 +82,10 @@ simulation_parse(struct plan *plan, int argc, char **argv)
 			plan->loud = true;
 			continue;
 		}
+		if (strcmp(argv[i], "--layers") == 0) {
+			layers = true;
+			continue;
+		}
 		i++;
 		if (strcmp(argv[i - 1], "--seed") == 0) {
 			plan->first = plan->last = strtoull(value, NULL, 10);
@@ -93,7 +99,7 @@ simulation_parse(struct plan *plan, int argc, char **argv)
 		} else {
 			fprintf(stderr,
 				"usage: %s [--seed N] [--seeds A-B] [--first N] "
-				"[--seconds S] [--loud]\n",
+				"[--seconds S] [--layers] [--loud]\n",
 				argv[0]);
 			exit(2);
 		}

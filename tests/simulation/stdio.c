@@ -174,15 +174,6 @@ CALL(DIR *, opendir, const char *path)
 	return NULL;
 }
 
-CALL(ssize_t, readlink, const char *path, char *target, size_t size)
-{
-	(void)path;
-	(void)target;
-	(void)size;
-	errno = ENOENT;
-	return -1;
-}
-
 CALL(char *, realpath, const char *path, char *resolved)
 {
 	char *copy = memory_take(strlen(path) + 1);

@@ -6,6 +6,7 @@
 #include "tests/simulation/descriptor.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/file.h"
+#include "tests/simulation/layer_disk.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/operator.h"
@@ -21,6 +22,7 @@
 #include <sys/stat.h>
 
 #define IMAGE   "/disk/image"
+#define LAYER   "/disk/image.layer" /* on the image */
 #define CONTROL "/disk/control"
 
 /* Lives of servers in a run. */
@@ -32,6 +34,7 @@ int
 nbdloopd_main(int argc, char **argv);
 
 uint64_t supervisor_kills, supervisor_crashes, supervisor_ends;
+bool supervisor_has_layer;
 
 static struct process *server; /* NULL: none */
 static struct process *dying;  /* killed, with calls in the kernel; NULL: none */
@@ -73,7 +76,7 @@ supervisor_choose_arguments(void)
 	supervisor_add_argument("--control=" CONTROL);
 	supervisor_add_argument(local ? "--unix=/disk/socket" : "--address=127.0.0.1");
 	client_plan.address = local ? "/disk/socket" : "10809";
-	supervisor_add_argument(IMAGE);
+	supervisor_add_argument(supervisor_has_layer ? LAYER : IMAGE);
 }
 
 static void
@@ -102,6 +105,28 @@ supervisor_choose_moods(void)
 	disk_mood = usual_mood;
 }
 
+/* The bytes of the base are those of a first write. */
+static void
+supervisor_make_layer(struct file *base)
+{
+	struct file *layer = disk_make(S_IFREG | 0600);
+	const uint64_t write = model_write(MODEL_DATA, 0, client_plan.sectors);
+
+	for (unsigned int i = 0; i < client_plan.sectors; i++) {
+		uint8_t bytes[SECTOR_SIZE];
+
+		model_fill(write, i, bytes);
+		disk_write(base, bytes, SECTOR_SIZE, (uint64_t)i * SECTOR_SIZE);
+	}
+	model_write_answered(write, MODEL_DURABLE);
+	disk_settle_range(base, 0, base->size);
+	layer_disk_make(layer, base, "image", base->size);
+	disk_settle_range(layer, 0, layer->size);
+	disk_name(layer, LAYER);
+	disk_settle_names();
+	disk_put(layer);
+}
+
 static void
 supervisor_make_image(void)
 {
@@ -112,8 +137,30 @@ supervisor_make_image(void)
 	disk_name(file, IMAGE);
 	disk_settle_names();
 	disk_settle_range(file, 0, file->size);
-	disk_put(file);
 	model_begin(client_plan.sectors);
+	if (supervisor_has_layer)
+		supervisor_make_layer(file);
+	disk_put(file);
+}
+
+/* ---- what the disk has */
+
+static const uint8_t *
+supervisor_bytes(void)
+{
+	return supervisor_has_layer ? layer_disk_bytes(disk_find(LAYER), disk_find(IMAGE))
+				    : disk_find(IMAGE)->bytes;
+}
+
+/* The server is gone, and nobody changes the disk. After a failed sync, a layer has gone back to
+ * what was durable, as after a crash. */
+static void
+supervisor_look(void)
+{
+	if (supervisor_has_layer && layer_disk_has_failed(disk_find(LAYER)))
+		model_crash(supervisor_bytes());
+	else
+		model_look(supervisor_bytes());
 }
 
 /* ---- lives */
@@ -121,10 +168,10 @@ supervisor_make_image(void)
 static void
 supervisor_start(void)
 {
-	const struct file *image = disk_find(IMAGE);
+	const struct file *image = disk_find(supervisor_has_layer ? LAYER : IMAGE);
 
 	for (unsigned int i = 0; i < client_plan.sectors; i++)
-		if (image->sectors[i].lost)
+		if (image->sectors[supervisor_has_layer ? layer_disk_sector(i) : i].lost)
 			model_doubt(i);
 	trace("starts a server");
 	client_plan.life++;
@@ -143,7 +190,7 @@ supervisor_bury(void)
 	if (server)
 		return;
 	model_settle();
-	model_look(disk_find(IMAGE)->bytes);
+	supervisor_look();
 }
 
 static bool
@@ -160,6 +207,13 @@ supervisor_await_death(void)
 	supervisor_bury();
 }
 
+/* What a layer's server has written about a failed sync is looked at before the next one begins. */
+static bool
+supervisor_may_go_back(void)
+{
+	return supervisor_has_layer && client_plan.fails_allowed;
+}
+
 static void
 supervisor_kill(void)
 {
@@ -170,7 +224,7 @@ supervisor_kill(void)
 	dying = server;
 	server = NULL;
 	/* The next one may start before the last calls of this one have ended. */
-	if (!chance_once_in(3))
+	if (!chance_once_in(3) || supervisor_may_go_back())
 		supervisor_await_death();
 }
 
@@ -188,7 +242,7 @@ supervisor_crash(void)
 		dying = NULL;
 	}
 	disk_crash();
-	model_crash(disk_find(IMAGE)->bytes);
+	model_crash(supervisor_bytes());
 }
 
 static bool
@@ -208,7 +262,7 @@ supervisor_await_end(void)
 	if (dying)
 		return;
 	model_settle();
-	model_look(disk_find(IMAGE)->bytes);
+	supervisor_look();
 }
 
 static void

@@ -7,10 +7,14 @@
 #ifndef TESTS_SIMULATION_SUPERVISOR_H
 #define TESTS_SIMULATION_SUPERVISOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Lives of servers that ended without a warning, and all virtual time, in all runs. */
 extern uint64_t supervisor_kills, supervisor_crashes, supervisor_ends;
+
+/* Whether the next run's image is a layer. */
+extern bool supervisor_has_layer;
 
 /* To be given to scheduler_run(). */
 void
