@@ -19,6 +19,26 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Reads up to the end of the file. Returns the number of bytes, or -errno. */
+static ssize_t
+layer_read_all(int fd, void *buffer, size_t length, uint64_t offset)
+{
+	size_t got = 0;
+
+	while (got < length) {
+		ssize_t n = pread(fd, (char *)buffer + got, length - got, (off_t)(offset + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
 /* ---- the header */
 
 int
@@ -26,11 +46,11 @@ layer_header_read(int fd, const char *path, struct layer_header *header, char **
 {
 	uint8_t bytes[2][LAYER_HEADER_SIZE];
 	struct layer_header other;
-	ssize_t n = pread(fd, bytes, sizeof(bytes), 0);
+	ssize_t n = layer_read_all(fd, bytes, sizeof(bytes), 0);
 	int first, second;
 
 	if (n < 0)
-		return error_set(error, -errno, "%s: %s", path, strerror(errno));
+		return error_set(error, (int)n, "%s: %s", path, strerror((int)-n));
 	if ((size_t)n < sizeof(bytes))
 		return error_set(error, -EBADMSG, "%s: a layer that ends within its header", path);
 	first = layer_header_decode(header, bytes[0]);
@@ -117,8 +137,8 @@ map_take_block(struct map_reader *reader, uint64_t number, const uint8_t *bytes)
 	struct layer_block block;
 	int r = layer_block_decode(&block, &reader->header->id, number, bytes);
 
-	if (r == 0 && block.generation && layer_block_at(reader->header, 0, block.generation) !=
-						  reader->at)
+	if (r == 0 && block.generation &&
+	    layer_block_at(reader->header, 0, block.generation) != reader->at)
 		r = -EBADMSG;
 	return r == 0 ? map_adopt(reader, &block) : map_note_torn(reader, number);
 }
@@ -126,16 +146,17 @@ map_take_block(struct map_reader *reader, uint64_t number, const uint8_t *bytes)
 static int
 map_read(struct map_reader *reader)
 {
-	const uint64_t end = reader->at + layer_blocks_for(reader->header->size,
-							    reader->header->granule) *
-						   LAYER_BLOCK_SIZE;
+	const uint64_t end =
+		reader->at +
+		layer_blocks_for(reader->header->size, reader->header->granule) * LAYER_BLOCK_SIZE;
 	uint8_t *CLEANUP_FREE bytes = malloc(MAP_READ);
 	int r = bytes ? 0 : -ENOMEM;
 
 	for (uint64_t place = reader->at; r == 0 && place < end;) {
 		/* Most of a map is a hole. */
 		off_t next = lseek(reader->fd, (off_t)place, SEEK_DATA);
-		size_t size, got = 0;
+		size_t size;
+		ssize_t n;
 
 		if (next < 0 && errno == ENXIO)
 			break;
@@ -144,16 +165,9 @@ map_read(struct map_reader *reader)
 		if (place >= end)
 			break;
 		size = end - place < MAP_READ ? (size_t)(end - place) : MAP_READ;
-		while (got < size) {
-			ssize_t n = pread(reader->fd, bytes + got, size - got,
-					  (off_t)(place + got));
-
-			if (n < 0 && errno == EINTR)
-				continue;
-			if (n <= 0)
-				return n < 0 ? -errno : -EBADMSG;
-			got += (size_t)n;
-		}
+		n = layer_read_all(reader->fd, bytes, size, place);
+		if (n != (ssize_t)size)
+			return n < 0 ? (int)n : -EBADMSG;
 		for (size_t i = 0; i < size / LAYER_BLOCK_SIZE && r == 0; i++)
 			r = map_take_block(reader, (place - reader->at) / LAYER_BLOCK_SIZE + i,
 					   bytes + i * LAYER_BLOCK_SIZE);
@@ -630,23 +644,6 @@ layers_close(struct layers *layers)
 
 /* ---- reading */
 
-static int
-layers_read_file(int fd, char *buffer, size_t length, uint64_t offset)
-{
-	while (length > 0) {
-		ssize_t n = pread(fd, buffer, length, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		buffer += n;
-		offset += (uint64_t)n;
-		length -= (size_t)n;
-	}
-	return 0;
-}
-
 int
 layers_read(const struct layers *layers, void *buffer, size_t length, uint64_t place)
 {
@@ -658,9 +655,12 @@ layers_read(const struct layers *layers, void *buffer, size_t length, uint64_t p
 		uint8_t below;
 		uint64_t offset, until = layers_run(layers, place, end, &below, &offset);
 
-		r = layers_read_file(below ? layers_fd(layers, below)
-					   : layers->files[layers->top].fd,
-				     to, (size_t)(until - place), offset);
+		ssize_t n = layer_read_all(below ? layers_fd(layers, below)
+						 : layers->files[layers->top].fd,
+					   to, (size_t)(until - place), offset);
+
+		if (n != (ssize_t)(until - place))
+			r = n < 0 ? (int)n : -EIO;
 		to += until - place;
 		place = until;
 	}

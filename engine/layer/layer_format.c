@@ -67,7 +67,8 @@ layer_is_named(const char *path)
 	static const char ending[] = ".layer";
 	const size_t length = strlen(path);
 
-	return length >= sizeof(ending) && strcmp(path + length - (sizeof(ending) - 1), ending) == 0;
+	return length >= sizeof(ending) &&
+	       strcmp(path + length - (sizeof(ending) - 1), ending) == 0;
 }
 
 void

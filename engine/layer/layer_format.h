@@ -58,7 +58,7 @@
 #define LAYER_PATH_MAX       1024u /* with its NUL */
 #define LAYER_BOOT           40u   /* with its NUL */
 /* The boot id after a failed write-back. */
-#define LAYER_FAILED         "failed"
+#define LAYER_FAILED "failed"
 /* The largest disk, in bytes. */
 #define LAYER_SIZE_MAX (UINT64_C(1) << 50)
 

@@ -14,14 +14,19 @@
 static int
 keeper_write(int fd, const void *bytes, size_t size, uint64_t offset)
 {
-	ssize_t n;
+	size_t done = 0;
 
-	do
-		n = pwrite(fd, bytes, size, (off_t)offset);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	return (size_t)n == size ? 0 : -ENOSPC;
+	while (done < size) {
+		ssize_t n = pwrite(fd, (const char *)bytes + done, size - done,
+				   (off_t)(offset + done));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -ENOSPC;
+		done += (size_t)n;
+	}
+	return 0;
 }
 
 /* ---- the beginning of changes */
@@ -80,8 +85,7 @@ keeper_renew_recent(struct layers *layers, int fd)
 
 	for (uint64_t number = 0; number < layers->map.count && r == 0; number++) {
 		struct layer_page *page = atomic_load(&layers->map.pages[number]);
-		const off_t at =
-			(off_t)(layers->header.recent_at + number * LAYER_BLOCK_SIZE);
+		const off_t at = (off_t)(layers->header.recent_at + number * LAYER_BLOCK_SIZE);
 
 		if (data < at)
 			data = lseek(fd, at, SEEK_DATA);

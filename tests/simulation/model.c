@@ -503,24 +503,67 @@ version_may_survive(const struct sector_history *history, const struct version *
 	return true;
 }
 
-static void
-sector_crash(unsigned int sector, uint64_t write)
+/* Returns the newest version with the bytes of a write, or zeroes, that may be there after a crash.
+ */
+static struct version *
+sector_survivor(unsigned int sector, uint64_t write)
 {
 	struct sector_history *history = &histories[sector];
-	bool found = false, allowed = false;
+	struct version *survivor = NULL;
+	bool found = false;
 
-	for (unsigned int i = 0; i < history->count && !allowed; i++) {
-		const struct version *version = &history->versions[i];
+	for (unsigned int i = 0; i < history->count; i++) {
+		struct version *version = &history->versions[i];
 
 		if (write ? version->write != write : !version->zero)
 			continue;
 		found = true;
-		allowed = version_may_survive(history, version);
+		if (version_may_survive(history, version) &&
+		    (!survivor || survivor->start < version->start))
+			survivor = version;
 	}
-	if (!allowed)
+	if (!survivor)
 		trace_fail("after the crash, sector %u has %s %" PRIu64 ", %s", sector,
 			   write ? "the bytes of write" : "zeroes, write", write,
 			   found ? "and a durable write is lost" : "which is not one of it");
+	return survivor;
+}
+
+static void
+sector_go_back(unsigned int sector, uint64_t write)
+{
+	struct sector_history *history = &histories[sector];
+	const struct version now = *sector_survivor(sector, write);
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < history->count; i++) {
+		struct version *version = &history->versions[i];
+
+		if (version->write == now.write && version->start == now.start) {
+			version->seen = version->seen < moment ? version->seen : moment;
+			version->last = moment;
+		}
+		if (now.end >= version->start)
+			history->versions[kept++] = *version;
+	}
+	history->count = kept;
+}
+
+void
+model_go_back(const uint8_t *bytes)
+{
+	last_crash = ++moment;
+	for (unsigned int i = 0; i < sector_count; i++)
+		sector_go_back(i, model_recognize(i, bytes + (size_t)i * SECTOR_SIZE,
+						  "after a failed sync"));
+}
+
+static void
+sector_crash(unsigned int sector, uint64_t write)
+{
+	struct sector_history *history = &histories[sector];
+
+	sector_survivor(sector, write);
 	/* What was lost has not changed it. */
 	if (!write || !version_find(sector, write))
 		history->change_start = history->change_end = 0;

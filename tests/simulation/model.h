@@ -97,6 +97,11 @@ model_settle(void);
 void
 model_look(const uint8_t *bytes);
 
+/* The same after a failed sync whose server has given up what was not durable: as after a crash, but
+ * what the image has now need not survive the next one. */
+void
+model_go_back(const uint8_t *bytes);
+
 /* The same after a crash, from which on that is the image. */
 void
 model_crash(const uint8_t *bytes);

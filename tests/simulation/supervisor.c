@@ -158,7 +158,7 @@ static void
 supervisor_look(void)
 {
 	if (supervisor_has_layer && layer_disk_has_failed(disk_find(LAYER)))
-		model_crash(supervisor_bytes());
+		model_go_back(supervisor_bytes());
 	else
 		model_look(supervisor_bytes());
 }
