@@ -276,6 +276,12 @@ image_start(const struct image *image)
 	return image->config.offset;
 }
 
+uint64_t
+image_offset(const struct image *image)
+{
+	return image->config.offset - image->backing.start;
+}
+
 /* The engine serves any bytes, and keeps neighbours in a sector apart itself. A client that reads,
  * changes and writes whole sectors in its place might undo what another client writes. But servers
  * that share an image know nothing of each other's parts of sectors. */

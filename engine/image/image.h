@@ -68,6 +68,8 @@ uint64_t
 image_size(const struct image *image); /* in bytes, a multiple of image_min_block() */
 uint64_t
 image_start(const struct image *image); /* where the image begins in its file, in bytes */
+uint64_t
+image_offset(const struct image *image); /* the same, on the disk that the file holds: offset= */
 unsigned int
 image_min_block(const struct image *image); /* in bytes, a power of 2: 1, or 512 to 4096 */
 bool

@@ -28,7 +28,7 @@ image_status(struct image *image, struct image_status *status)
 		.path = image->backing.path,
 		.backing = &image->backing,
 		.size = image_size(image),
-		.offset = image->config.offset - image->backing.start,
+		.offset = image_offset(image),
 		.sizelimit = image->config.sizelimit,
 		.device = image->backing.device,
 		.inode = image->backing.inode,

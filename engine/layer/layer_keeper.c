@@ -17,8 +17,8 @@ keeper_write(int fd, const void *bytes, size_t size, uint64_t offset)
 	size_t done = 0;
 
 	while (done < size) {
-		ssize_t n = pwrite(fd, (const char *)bytes + done, size - done,
-				   (off_t)(offset + done));
+		ssize_t n =
+			pwrite(fd, (const char *)bytes + done, size - done, (off_t)(offset + done));
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -148,8 +148,8 @@ layer_keeper_end(struct layers *layers, int fd)
 	return layer_put_header(layers, fd);
 }
 
-/* A sync has failed. Also without a sync of what was written before, the older header is the one
- * that may be lost, and it is as good as this one for the stable map. */
+/* A sync has failed, so the newest header may be lost, too. This one takes its place: the older one
+ * is on stable storage. */
 static void
 keeper_fail(struct layers *layers, int fd)
 {
@@ -159,8 +159,9 @@ keeper_fail(struct layers *layers, int fd)
 		return;
 	memset(layers->header.boot, 0, sizeof(layers->header.boot));
 	memcpy(layers->header.boot, LAYER_FAILED, sizeof(LAYER_FAILED));
-	r = layer_put_header(layers, fd);
-	if (r < 0 && keeper_write_header(layers, fd) < 0)
+	layers->header.sequence++;
+	r = keeper_write_header(layers, fd);
+	if (r < 0)
 		log_error("the header of a layer can't be written: %s; if the server is killed "
 			  "now, the next one may read what was lost as zeroes",
 			  strerror(-r));

@@ -191,7 +191,7 @@ record_usual_path(const struct export *export)
 {
 	char *CLEANUP_FREE real = realpath(export->config->file, NULL);
 	const char *file = real ? real : export->config->file;
-	uint64_t start = image_start(export->image);
+	uint64_t start = image_offset(export->image);
 	char *path;
 	int n = start ? asprintf(&path, "%s.%" PRIu64 ".changes", file, start)
 		      : asprintf(&path, "%s.changes", file);
