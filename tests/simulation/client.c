@@ -56,6 +56,8 @@ struct client {
 	unsigned int in_flight;
 	struct sent repeats[WINDOW]; /* changes without an answer, for the next connection */
 	unsigned int repeat_count;
+	unsigned int snapshot; /* to which it is connected */
+	uint64_t taken;        /* when that was made; 0: it is connected to the image */
 };
 
 struct client_plan client_plan;
@@ -272,11 +274,15 @@ client_choose_bitmap(struct client *client)
 static int
 client_go(struct client *client)
 {
-	static const uint8_t unnamed[6];
-	uint8_t data[4096];
+	uint8_t data[4096], wish[64], *at;
+	char name[16] = "";
 	int64_t type;
-	int r = client_send_option(client, NBD_OPT_GO, unnamed, sizeof(unnamed));
+	int r;
 
+	if (client->taken)
+		snprintf(name, sizeof(name), "s%u", client->snapshot);
+	at = put16(mempcpy(put32(wish, (uint32_t)strlen(name)), name, strlen(name)), 0);
+	r = client_send_option(client, NBD_OPT_GO, wish, (uint32_t)(at - wish));
 	if (r < 0)
 		return r;
 	while ((type = client_receive_option_reply(client, data)) == NBD_REP_INFO) {
@@ -288,6 +294,9 @@ client_go(struct client *client)
 				   get64(data + 2));
 	}
 	if (type >= 0 && type != NBD_REP_ACK)
+		return -ECONNREFUSED;
+	/* Another one of that name may have been made. */
+	if (client->taken && model_snapshot(client->snapshot) != client->taken)
 		return -ECONNREFUSED;
 	return type < 0 ? (int)type : 0;
 }
@@ -308,9 +317,23 @@ client_shake_hands(struct client *client)
 		r = client_choose_replies(client);
 	client->checkpoint = (unsigned int)chance_below(MODEL_CHECKPOINTS);
 	client->created = 0;
-	if (r == 0 && client->replies != SIMPLE)
+	if (r == 0 && client->replies != SIMPLE && !client->taken)
 		r = client_choose_bitmap(client);
 	return r == 0 ? client_go(client) : r;
+}
+
+/* Half of the time, one of the snapshots that are there. */
+static void
+client_choose_snapshot(struct client *client)
+{
+	client->taken = 0;
+	if (chance_once_in(2))
+		return;
+	client->snapshot = (unsigned int)chance_below(MODEL_SNAPSHOTS);
+	for (unsigned int i = 0; i < MODEL_SNAPSHOTS && !client->taken; i++) {
+		client->snapshot = (client->snapshot + 1) % MODEL_SNAPSHOTS;
+		client->taken = model_snapshot(client->snapshot);
+	}
 }
 
 static void
@@ -320,6 +343,7 @@ client_connect(struct client *client)
 	unsigned int process;
 
 	client->life = client_plan.life;
+	client_choose_snapshot(client);
 	client->socket = network_connect(client_plan.address);
 	process = process_latest();
 	if (!client->socket) {
@@ -333,7 +357,8 @@ client_connect(struct client *client)
 	}
 	if (process_haunts(process))
 		trace_fail("%s is served while a killed server may still write", client->name);
-	trace("connected, %s replies", forms[client->replies]);
+	trace("connected%s, %s replies", client->taken ? " to a snapshot" : "",
+	      forms[client->replies]);
 	scheduler_note_progress();
 }
 
@@ -363,13 +388,13 @@ client_choose_request(struct client *client, struct sent *sent)
 		NBD_CMD_READ, NBD_CMD_FLUSH, NBD_CMD_WRITE_ZEROES, NBD_CMD_TRIM,  NBD_CMD_WRITE,
 	};
 
-	if (client->repeat_count) {
+	if (client->repeat_count && !client->taken) {
 		*sent = client->repeats[--client->repeat_count];
 		return;
 	}
 	*sent = (struct sent){.used = true};
 	sent->type = types[chance_below(sizeof(types) / sizeof(types[0]))];
-	if (sent->type == NBD_CMD_TRIM && !(client->facts & NBD_FLAG_SEND_TRIM))
+	if (client->taken || (sent->type == NBD_CMD_TRIM && !(client->facts & NBD_FLAG_SEND_TRIM)))
 		sent->type = NBD_CMD_READ;
 	if (sent->type == NBD_CMD_FLUSH)
 		return;
@@ -513,7 +538,11 @@ client_take_answer(struct client *client, struct sent *sent)
 	for (unsigned int i = 0; sent->type == NBD_CMD_READ && !sent->error && i < sent->count; i++)
 		if (!sent->arrived[i])
 			trace_fail("%s: a read was answered without all bytes", client->name);
-	if (sent->type == NBD_CMD_READ && !sent->error)
+	if (sent->type == NBD_CMD_READ && !sent->error && client->taken) {
+		model_read_failed(sent->request);
+		model_snapshot_answered(client->snapshot, client->taken, sent->first, sent->count,
+					sent->bytes);
+	} else if (sent->type == NBD_CMD_READ && !sent->error)
 		model_read_answered(sent->request, sent->first, sent->count, sent->bytes);
 	/* Of a server that ends, it wants nothing for a moment. */
 	if (sent->error == NBD_ESHUTDOWN)

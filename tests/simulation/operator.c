@@ -44,27 +44,23 @@ operator_choose_request(char *text, size_t size)
 	case 6: snprintf(text, size, "checkpoint delete c%u\n", name); break;
 	case 7:
 		snprintf(text, size, "snapshot s%u expire=%u%s\n", name,
-			 (unsigned int)chance_between(1, 3), chance_once_in(2) ? " local" : "");
+			 (unsigned int)chance_between(2, 4), chance_once_in(2) ? " local" : "");
 		break;
 	default: snprintf(text, size, "remove export=s%u\n", name);
 	}
 }
 
-/* Only the beginning of an answer is of interest, and only for the trace. */
-/* Returns whether it is a good one. */
+/* Only the beginning of an answer is of interest. Returns whether there is one. */
 static bool
-operator_read_answer(struct socket *socket)
+operator_read_answer(struct socket *socket, char *answer, size_t size)
 {
-	unsigned int name;
-
 	const int64_t until = scheduler_now() + ANSWER_LIMIT;
-	char answer[100];
 	size_t length = 0;
 	char byte;
 	int r;
 
 	while ((r = network_receive(socket, &byte, 1, until)) == 0 && byte != '\n') {
-		if (length < sizeof(answer) - 1)
+		if (length < size - 1)
 			answer[length++] = byte;
 	}
 	answer[length] = '\0';
@@ -73,20 +69,31 @@ operator_read_answer(struct socket *socket)
 	trace("the answer: %s", r < 0 ? "none, the connection has ended" : answer);
 	if (r == 0)
 		scheduler_note_progress();
-	if (r == 0 && sscanf(answer, "{\"created\":\"c%u\"}", &name) == 1)
-		model_checkpoint_created(name);
-	return r == 0 && strncmp(answer, "{\"error\"", 8) != 0;
+	return r == 0;
+}
+
+/* The answer of the server that was asked for a snapshot; "": none. */
+static void
+operator_note_snapshot(unsigned int name, const char *answer, int64_t until)
+{
+	if (strncmp(answer, "{\"name\":", 8) == 0)
+		model_snapshot_made(name, until);
+	else if (strstr(answer, "there is one of that name already"))
+		model_snapshot_refused(name);
+	else
+		model_snapshot_removed(name);
 }
 
 static void
 operator_ask(void)
 {
 	struct socket *socket = network_connect(control);
-	char text[100];
 	const unsigned int life = client_plan.life;
-	bool answered = false;
-	unsigned int name;
+	const int64_t begin = scheduler_now();
+	char text[100], answer[100] = "";
+	unsigned int name, seconds;
 	uint64_t rate;
+	bool snapshot;
 
 	if (!socket)
 		return;
@@ -99,14 +106,26 @@ operator_ask(void)
 		model_checkpoint_deleted(name);
 	if (strncmp(text, "set iops-limit=", 15) == 0)
 		limit_model_set(0);
+	if (sscanf(text, "remove export=s%u", &name) == 1)
+		model_snapshot_removed(name);
+	snapshot = sscanf(text, "snapshot s%u expire=%u", &name, &seconds) == 2;
+	if (snapshot)
+		model_snapshot_asked(name);
 	trace("asks: %.*s", (int)strcspn(text, "\n"), text);
 	/* Now and then it does not wait for the answer. */
-	if (network_send(socket, text, strlen(text)) == 0 && !chance_once_in(10))
-		answered = operator_read_answer(socket);
-	if (answered && life == client_plan.life &&
+	if (network_send(socket, text, strlen(text)) < 0 || chance_once_in(10) ||
+	    !operator_read_answer(socket, answer, sizeof(answer)))
+		answer[0] = '\0';
+	network_close(socket, false);
+	if (answer[0] && strncmp(answer, "{\"error\"", 8) != 0 && life == client_plan.life &&
 	    sscanf(text, "set iops-limit=%" SCNu64, &rate) == 1)
 		limit_model_set(rate);
-	network_close(socket, false);
+	/* The server counts whole seconds. */
+	if (snapshot)
+		operator_note_snapshot(name, life == client_plan.life ? answer : "",
+				       begin + (int64_t)(seconds - 1) * SECOND);
+	if (sscanf(answer, "{\"created\":\"c%u\"}", &name) == 1)
+		model_checkpoint_created(name);
 }
 
 static void *

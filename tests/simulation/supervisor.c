@@ -190,6 +190,8 @@ supervisor_start(void)
 	for (unsigned int i = 0; i < client_plan.sectors; i++)
 		if (image->sectors[i].lost)
 			model_doubt(i);
+	for (unsigned int i = 0; i < MODEL_SNAPSHOTS; i++)
+		model_snapshot_removed(i);
 	trace("starts a server");
 	client_plan.life++;
 	started_at = scheduler_now();
