@@ -195,7 +195,7 @@ supervisor_start(void)
 	trace("starts a server");
 	client_plan.life++;
 	started_at = scheduler_now();
-	limit_model_set(0);
+	limit_model_begin(true);
 	server = process_start(nbdloopd_main, argument_count, argument_list);
 	scheduler_note_progress();
 }
@@ -399,6 +399,7 @@ supervisor_live(void)
 	if (event_strikes(4, "asks for a reload") &&
 	    supervisor_sleep((int64_t)chance_below(20) * MILLISECOND)) {
 		trace("asks for a reload");
+		limit_model_begin(false);
 		signals_raise(server, SIGHUP);
 	}
 	if (process_is_over(server) || !supervisor_let_live()) {
