@@ -562,7 +562,8 @@ server_serve(struct server *server)
 		if (polled[POLL_WAKE].revents) {
 			eventfd_read(server->wake, &count);
 			exports_reap(server->exports);
-			/* systemctl shows the error until the configuration is read. */
+			/* systemctl shows an error until the configuration is read: this one's, or
+			 * that of a command that checked it. */
 			if (!server->ending && server_reload_go_on(&server->reload))
 				server->told_exports = UINT_MAX;
 			server_tell_exports(server);
