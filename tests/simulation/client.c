@@ -521,7 +521,8 @@ static void
 client_take_answer(struct client *client, struct sent *sent)
 {
 	client_check_error(client, sent);
-	if (!sent->error && sent->type != NBD_CMD_FLUSH && client->life == client_plan.life)
+	if (!sent->error && sent->type != NBD_CMD_FLUSH && !client->taken &&
+	    client->life == client_plan.life)
 		limit_model_answered(sent->sent_at);
 	trace("%s %u+%u answered: %s", request_names[sent->type], sent->first, sent->count,
 	      error_name(sent->error));
