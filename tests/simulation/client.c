@@ -22,6 +22,9 @@
 
 #define WINDOW 16
 
+/* The name of the second export of the image. A flush there promises nothing for the first one. */
+#define TWIN "twin"
+
 /* A request must be answered within this time, or its connection end. */
 #define ANSWER_LIMIT (60 * SECOND)
 
@@ -48,6 +51,7 @@ struct client {
 	unsigned int life; /* of the server to which it is connected */
 	char name[16];
 	struct socket *socket;
+	bool twin; /* it is connected to the second export of the image */
 	enum replies replies;
 	uint16_t facts;          /* transmission flags */
 	unsigned int checkpoint; /* whose bitmap it has chosen */
@@ -271,6 +275,12 @@ client_choose_bitmap(struct client *client)
 	return type < 0 ? (int)type : 0;
 }
 
+static bool
+client_is_reader(const struct client *client)
+{
+	return client->twin && !client_plan.twin_writes;
+}
+
 static int
 client_go(struct client *client)
 {
@@ -281,6 +291,8 @@ client_go(struct client *client)
 
 	if (client->taken)
 		snprintf(name, sizeof(name), "s%u", client->snapshot);
+	else if (client->twin)
+		snprintf(name, sizeof(name), TWIN);
 	at = put16(mempcpy(put32(wish, (uint32_t)strlen(name)), name, strlen(name)), 0);
 	r = client_send_option(client, NBD_OPT_GO, wish, (uint32_t)(at - wish));
 	if (r < 0)
@@ -298,6 +310,9 @@ client_go(struct client *client)
 	/* Another one of that name may have been made. */
 	if (client->taken && model_snapshot(client->snapshot) != client->taken)
 		return -ECONNREFUSED;
+	if (type == NBD_REP_ACK && !client->taken &&
+	    client_is_reader(client) != !!(client->facts & NBD_FLAG_READ_ONLY))
+		trace_fail("%s may write, or may not", client->name);
 	return type < 0 ? (int)type : 0;
 }
 
@@ -317,7 +332,8 @@ client_shake_hands(struct client *client)
 		r = client_choose_replies(client);
 	client->checkpoint = (unsigned int)chance_below(MODEL_CHECKPOINTS);
 	client->created = 0;
-	if (r == 0 && client->replies != SIMPLE && !client->taken)
+	client->twin = !client->taken && client_plan.has_twin && chance_once_in(3);
+	if (r == 0 && client->replies != SIMPLE && !client->taken && !client->twin)
 		r = client_choose_bitmap(client);
 	return r == 0 ? client_go(client) : r;
 }
@@ -388,7 +404,7 @@ client_choose_request(struct client *client, struct sent *sent)
 		NBD_CMD_READ, NBD_CMD_FLUSH, NBD_CMD_WRITE_ZEROES, NBD_CMD_TRIM,  NBD_CMD_WRITE,
 	};
 
-	if (client->repeat_count && !client->taken) {
+	if (client->repeat_count && !client->taken && !client_is_reader(client)) {
 		*sent = client->repeats[--client->repeat_count];
 		return;
 	}
@@ -398,6 +414,9 @@ client_choose_request(struct client *client, struct sent *sent)
 		sent->type = NBD_CMD_READ;
 	if (sent->type == NBD_CMD_FLUSH)
 		return;
+	/* A forbidden one, now and then. */
+	if (client_is_reader(client) && !chance_once_in(8))
+		sent->type = NBD_CMD_READ;
 	client_choose_place(sent);
 	if (client->created && chance_once_in(4))
 		sent->type = NBD_CMD_BLOCK_STATUS;
@@ -494,7 +513,7 @@ client_send(struct client *client)
 static const char *
 error_name(uint32_t error)
 {
-	static char text[16];
+	static char text[24];
 
 	snprintf(text, sizeof(text), "error %" PRIu32, error);
 	return error ? text : "well";
@@ -505,6 +524,12 @@ client_check_error(const struct client *client, const struct sent *sent)
 {
 	const uint32_t error = sent->error;
 
+	if (sent->write && client_is_reader(client)) {
+		if (error != NBD_EPERM && error != NBD_ESHUTDOWN)
+			trace_fail("%s: a change of a reader was answered with %" PRIu32,
+				   client->name, error);
+		return;
+	}
 	if (error == 0)
 		return;
 	if (error == NBD_ESHUTDOWN && client_plan.ended_lives >> client->life & 1)
@@ -521,7 +546,7 @@ static void
 client_take_answer(struct client *client, struct sent *sent)
 {
 	client_check_error(client, sent);
-	if (!sent->error && sent->type != NBD_CMD_FLUSH && !client->taken &&
+	if (!sent->error && sent->type != NBD_CMD_FLUSH && !client->taken && !client->twin &&
 	    client->life == client_plan.life)
 		limit_model_answered(sent->sent_at);
 	trace("%s %u+%u answered: %s", request_names[sent->type], sent->first, sent->count,
@@ -532,9 +557,9 @@ client_take_answer(struct client *client, struct sent *sent)
 										   : MODEL_DONE);
 	else if (sent->error)
 		model_read_failed(sent->request);
-	else if (sent->type == NBD_CMD_FLUSH)
+	else if (sent->type == NBD_CMD_FLUSH && !client->twin)
 		model_flush_answered(sent->request);
-	else if (sent->type == NBD_CMD_BLOCK_STATUS)
+	else if (sent->type == NBD_CMD_BLOCK_STATUS || sent->type == NBD_CMD_FLUSH)
 		model_read_failed(sent->request);
 	for (unsigned int i = 0; sent->type == NBD_CMD_READ && !sent->error && i < sent->count; i++)
 		if (!sent->arrived[i])

@@ -40,7 +40,7 @@ uint64_t supervisor_kills, supervisor_crashes, supervisor_ends;
 
 static struct process *server; /* NULL: none */
 static struct process *dying;  /* killed, with calls in the kernel; NULL: none */
-static char arguments[ARGUMENTS][64];
+static char arguments[ARGUMENTS][96];
 static char *argument_list[ARGUMENTS + 1];
 static int argument_count, fixed_arguments; /* those that all lives have */
 static bool is_local;
@@ -79,7 +79,15 @@ supervisor_choose_place(void)
 	if (!is_local)
 		supervisor_add_argument("--address=127.0.0.1");
 	supervisor_add_argument(is_local ? places[place].local : places[place].remote);
-	supervisor_add_argument(IMAGE);
+	if (!client_plan.has_twin) {
+		supervisor_add_argument(IMAGE);
+	} else {
+		supervisor_add_argument("--export==" IMAGE ",lock=shared");
+		supervisor_add_argument(client_plan.twin_writes
+						? "--export=twin=" IMAGE ",lock=shared"
+						: "--export=twin=" IMAGE
+						  ",lock=shared,allow=any,allow-write=uid:7");
+	}
 	client_plan.address = is_local ? places[place].path : places[place].port;
 	operator_plan_control(strchr(places[place].control, '=') + 1);
 }
@@ -108,6 +116,8 @@ supervisor_choose_arguments(void)
 	if (chance_once_in(8))
 		supervisor_add_argument("--memory=32M");
 	is_local = chance_once_in(2);
+	client_plan.has_twin = chance_once_in(3);
+	client_plan.twin_writes = chance_once_in(2);
 	fixed_arguments = argument_count;
 	supervisor_choose_place();
 }
