@@ -405,7 +405,10 @@ client_choose_request(struct client *client, struct sent *sent)
 	};
 
 	if (client->repeat_count && !client->taken && !client_is_reader(client)) {
-		*sent = client->repeats[--client->repeat_count];
+		struct sent *repeat = &client->repeats[chance_below(client->repeat_count)];
+
+		*sent = *repeat;
+		*repeat = client->repeats[--client->repeat_count];
 		return;
 	}
 	*sent = (struct sent){.used = true};

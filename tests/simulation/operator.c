@@ -35,7 +35,7 @@ operator_choose_request(char *text, size_t size)
 	case 2: snprintf(text, size, "set direct-io=off\n"); break;
 	case 3:
 		snprintf(text, size, "set iops-limit=%u bandwidth-limit=%uM\n",
-			 (unsigned int)(client_plan.crowded ? chance_between(8, 80)
+			 (unsigned int)(client_plan.crowded ? chance_between(4, 24)
 							    : chance_between(500, 5000)),
 			 (unsigned int)chance_between(10, 100));
 		break;
@@ -133,7 +133,9 @@ operator_run(void *data)
 {
 	(void)data;
 	while (!stopping) {
-		scheduler_sleep((int64_t)chance_below(20) * MILLISECOND);
+		/* Low limits show what they do only if they last. */
+		scheduler_sleep((int64_t)chance_below(client_plan.crowded ? 1000 : 20) *
+				MILLISECOND);
 		if (client_plan.pause && !stopping)
 			scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause * 16));
 		if (!stopping)
