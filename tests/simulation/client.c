@@ -278,13 +278,14 @@ client_choose_bitmap(struct client *client)
 static bool
 client_is_reader(const struct client *client)
 {
-	return client->twin && !client_plan.twin_writes;
+	return client->twin && client->facts & NBD_FLAG_READ_ONLY;
 }
 
 static int
 client_go(struct client *client)
 {
 	uint8_t data[4096], wish[64], *at;
+	const unsigned int rules = client_plan.rules_known ? client_plan.rules : 0;
 	char name[16] = "";
 	int64_t type;
 	int r;
@@ -310,8 +311,8 @@ client_go(struct client *client)
 	/* Another one of that name may have been made. */
 	if (client->taken && model_snapshot(client->snapshot) != client->taken)
 		return -ECONNREFUSED;
-	if (type == NBD_REP_ACK && !client->taken &&
-	    client_is_reader(client) != !!(client->facts & NBD_FLAG_READ_ONLY))
+	if (type == NBD_REP_ACK && client->twin && rules && rules == client_plan.rules &&
+	    client_is_reader(client) == client_plan.twin_writes)
 		trace_fail("%s may write, or may not", client->name);
 	return type < 0 ? (int)type : 0;
 }

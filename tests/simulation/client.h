@@ -11,17 +11,21 @@
 
 struct client_plan {
 	const char *address;
-	unsigned int sectors;       /* of the image */
-	unsigned int window;        /* requests at once */
-	unsigned int largest;       /* sectors of a request */
-	unsigned int leaves;        /* once in so many requests; 0: never */
-	int64_t patience;           /* for an answer; 0: all that the server may take */
-	int64_t pause;              /* longest one between two requests; 0: there is none */
-	bool has_twin, twin_writes; /* a second export of the image; clients may write there */
-	bool crowded;               /* many requests wait, also for low limits */
-	bool fails_allowed;         /* the disk's mood may strike: requests may fail */
-	unsigned int life;          /* of a server: the number of this one */
-	uint32_t ended_lives;       /* a bit for each that was told to end */
+	unsigned int sectors; /* of the image */
+	unsigned int window;  /* requests at once */
+	unsigned int largest; /* sectors of a request */
+	unsigned int leaves;  /* once in so many requests; 0: never */
+	int64_t patience;     /* for an answer; 0: all that the server may take */
+	int64_t pause;        /* longest one between two requests; 0: there is none */
+	bool has_twin;        /* there is a second export of the image */
+	bool twin_writes;     /* its rules let clients write there, if that is known */
+	bool rules_known;
+	bool reloads;         /* the server may drop what it was told */
+	unsigned int rules;   /* a number, which changes with them */
+	bool crowded;         /* many requests wait, also for low limits */
+	bool fails_allowed;   /* the disk's mood may strike: requests may fail */
+	unsigned int life;    /* of a server: the number of this one */
+	uint32_t ended_lives; /* a bit for each that was told to end */
 };
 
 extern struct client_plan client_plan;

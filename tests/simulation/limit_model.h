@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* A server starts, which has no limits; or it may drop those that it was told (`lasting`: false),
- * as a reload of its configuration does. */
+ * as a reload of its configuration does, and the end of the server. */
 void
 limit_model_begin(bool lasting);
 

@@ -21,6 +21,8 @@
 /* Of checkpoints and snapshots. */
 #define NAMES MODEL_CHECKPOINTS
 
+#define RULES "set allow=any allow-write="
+
 static bool stopping, running;
 static const char *control;
 
@@ -29,7 +31,7 @@ operator_choose_request(char *text, size_t size)
 {
 	const unsigned int name = (unsigned int)chance_below(NAMES);
 
-	switch (chance_below(9)) {
+	switch (chance_below(client_plan.has_twin ? 10 : 9)) {
 	case 0: snprintf(text, size, "status\n"); break;
 	case 1: snprintf(text, size, "set direct-io=on\n"); break;
 	case 2: snprintf(text, size, "set direct-io=off\n"); break;
@@ -46,7 +48,9 @@ operator_choose_request(char *text, size_t size)
 		snprintf(text, size, "snapshot s%u expire=%u%s\n", name,
 			 (unsigned int)chance_between(2, 4), chance_once_in(2) ? " local" : "");
 		break;
-	default: snprintf(text, size, "remove export=s%u\n", name);
+	case 8: snprintf(text, size, "remove export=s%u\n", name); break;
+	default:
+		snprintf(text, size, RULES "%s export=twin\n", chance_once_in(2) ? "any" : "uid:7");
 	}
 }
 
@@ -84,6 +88,15 @@ operator_note_snapshot(unsigned int name, const char *answer, int64_t until)
 		model_snapshot_removed(name);
 }
 
+/* What the rules of the second export are now, or that they may change. */
+static void
+operator_note_rules(bool known, bool writes)
+{
+	client_plan.rules++;
+	client_plan.rules_known = known && !client_plan.reloads;
+	client_plan.twin_writes = writes;
+}
+
 static void
 operator_ask(void)
 {
@@ -93,7 +106,7 @@ operator_ask(void)
 	char text[100], answer[100] = "";
 	unsigned int name, seconds;
 	uint64_t rate;
-	bool snapshot;
+	bool snapshot, well;
 
 	if (!socket)
 		return;
@@ -111,14 +124,18 @@ operator_ask(void)
 	snapshot = sscanf(text, "snapshot s%u expire=%u", &name, &seconds) == 2;
 	if (snapshot)
 		model_snapshot_asked(name);
+	if (strncmp(text, RULES, strlen(RULES)) == 0)
+		operator_note_rules(false, false);
 	trace("asks: %.*s", (int)strcspn(text, "\n"), text);
 	/* Now and then it does not wait for the answer. */
 	if (network_send(socket, text, strlen(text)) < 0 || chance_once_in(10) ||
 	    !operator_read_answer(socket, answer, sizeof(answer)))
 		answer[0] = '\0';
 	network_close(socket, false);
-	if (answer[0] && strncmp(answer, "{\"error\"", 8) != 0 && life == client_plan.life &&
-	    sscanf(text, "set iops-limit=%" SCNu64, &rate) == 1)
+	well = answer[0] && strncmp(answer, "{\"error\"", 8) != 0 && life == client_plan.life;
+	if (well && strncmp(text, RULES, strlen(RULES)) == 0)
+		operator_note_rules(true, strstr(text, RULES "any"));
+	if (well && sscanf(text, "set iops-limit=%" SCNu64, &rate) == 1)
 		limit_model_set(rate);
 	/* The server counts whole seconds. */
 	if (snapshot)

@@ -47,6 +47,7 @@ static bool is_local;
 static bool engine_is_free; /* the server chooses it */
 static struct disk_mood usual_mood;
 static bool has_fiend;
+static bool twin_writes_at_start;
 static int64_t started_at; /* when the server was */
 static bool cut_next;      /* this life ends by a power cut */
 
@@ -83,7 +84,7 @@ supervisor_choose_place(void)
 		supervisor_add_argument(IMAGE);
 	} else {
 		supervisor_add_argument("--export==" IMAGE ",lock=shared");
-		supervisor_add_argument(client_plan.twin_writes
+		supervisor_add_argument(twin_writes_at_start
 						? "--export=twin=" IMAGE ",lock=shared"
 						: "--export=twin=" IMAGE
 						  ",lock=shared,allow=any,allow-write=uid:7");
@@ -117,7 +118,7 @@ supervisor_choose_arguments(void)
 		supervisor_add_argument("--memory=32M");
 	is_local = chance_once_in(2);
 	client_plan.has_twin = chance_once_in(3);
-	client_plan.twin_writes = chance_once_in(2);
+	twin_writes_at_start = chance_once_in(2);
 	fixed_arguments = argument_count;
 	supervisor_choose_place();
 }
@@ -206,6 +207,10 @@ supervisor_start(void)
 	client_plan.life++;
 	started_at = scheduler_now();
 	limit_model_begin(true);
+	client_plan.rules++;
+	client_plan.rules_known = true;
+	client_plan.reloads = false;
+	client_plan.twin_writes = twin_writes_at_start;
 	server = process_start(nbdloopd_main, argument_count, argument_list);
 	scheduler_note_progress();
 }
@@ -297,6 +302,8 @@ supervisor_end(void)
 	trace("ends the server");
 	supervisor_ends++;
 	client_plan.ended_lives |= UINT32_C(1) << client_plan.life;
+	/* What waits at a limit is carried out at once. */
+	limit_model_begin(false);
 	signals_raise(server, SIGTERM);
 	supervisor_await_end();
 }
@@ -410,6 +417,9 @@ supervisor_live(void)
 	    supervisor_sleep((int64_t)chance_below(20) * MILLISECOND)) {
 		trace("asks for a reload");
 		limit_model_begin(false);
+		client_plan.rules++;
+		client_plan.rules_known = false;
+		client_plan.reloads = true;
 		signals_raise(server, SIGHUP);
 	}
 	if (process_is_over(server) || !supervisor_let_live()) {
