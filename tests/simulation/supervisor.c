@@ -252,8 +252,9 @@ supervisor_kill(void)
 	process_kill(server);
 	dying = server;
 	server = NULL;
-	/* The next one may start before the last calls of this one have ended. */
-	if (!chance_once_in(3))
+	/* The next one may start before the last calls of this one have ended, and must wait. With
+	 * lock=shared it does not wait, and whoever says so sees to that. */
+	if (client_plan.has_twin || !chance_once_in(3))
 		supervisor_await_death();
 	else if (chance_once_in(2))
 		supervisor_choose_place();
