@@ -608,9 +608,9 @@ server_await_connections(struct server *server, int64_t limit_ms)
 }
 
 /*
- * Waits until the requests in flight are answered. If the server never listened, the program that
- * passed the connections (--fd), such as nbdloop, can pass them to another server and repeat the
- * unanswered requests there, so no request is refused.
+ * Waits until the requests in flight are answered. If the server never listened, no request is
+ * refused: the program that passed the connections (--fd), such as nbdloop, can pass them to
+ * another server, and repeat the unanswered requests there.
  */
 static void
 server_drain_connections(struct server *server, bool listened)
