@@ -574,8 +574,9 @@ client_take_answer(struct client *client, struct sent *sent)
 					sent->bytes);
 	} else if (sent->type == NBD_CMD_READ && !sent->error)
 		model_read_answered(sent->request, sent->first, sent->count, sent->bytes);
-	/* Of a server that ends, it wants nothing for a moment. */
-	if (sent->error == NBD_ESHUTDOWN)
+	/* Of a server that ends, and of a broken snapshot, which answers without taking any time, it
+	 * wants nothing for a moment. */
+	if (sent->error == NBD_ESHUTDOWN || (sent->error && client->taken))
 		scheduler_sleep(MILLISECOND);
 	sent_free(sent);
 	client->in_flight--;
