@@ -5,6 +5,7 @@
 #include "tests/simulation/disk.h"
 #include "tests/simulation/event.h"
 #include "tests/simulation/limit_model.h"
+#include "tests/simulation/memory.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/process.h"
@@ -541,6 +542,8 @@ client_check_error(const struct client *client, const struct sent *sent)
 	/* The checkpoint was deleted. */
 	if (sent->type == NBD_CMD_BLOCK_STATUS && error == NBD_EINVAL)
 		return;
+	if (error == NBD_ENOMEM && memory_scarcity)
+		return;
 	if (!client_plan.fails_allowed || (error != NBD_EIO && error != NBD_ENOSPC))
 		trace_fail("%s: a %s of %u sectors at %u failed with %" PRIu32, client->name,
 			   request_names[sent->type], sent->count, sent->first, error);
@@ -574,8 +577,8 @@ client_take_answer(struct client *client, struct sent *sent)
 					sent->bytes);
 	} else if (sent->type == NBD_CMD_READ && !sent->error)
 		model_read_answered(sent->request, sent->first, sent->count, sent->bytes);
-	/* Of a server that ends, and of a broken snapshot, which answers without taking any time, it
-	 * wants nothing for a moment. */
+	/* Of a server that ends, and of a broken snapshot, which answers without taking any time,
+	 * it wants nothing for a moment. */
 	if (sent->error == NBD_ESHUTDOWN || (sent->error && client->taken))
 		scheduler_sleep(MILLISECOND);
 	sent_free(sent);

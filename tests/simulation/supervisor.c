@@ -11,6 +11,7 @@
 #include "tests/simulation/file.h"
 #include "tests/simulation/io_ring.h"
 #include "tests/simulation/kaio.h"
+#include "tests/simulation/memory.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/operator.h"
@@ -157,6 +158,9 @@ supervisor_choose_moods(void)
 		.refuse = chance_once_in(3) ? 50 : 0,
 	};
 	client_plan.fails_allowed = chance_once_in(3);
+	memory_scarcity = client_plan.fails_allowed && chance_once_in(3)
+				  ? (unsigned int)chance_between(30, 3000)
+				  : 0;
 	if (client_plan.fails_allowed) {
 		usual_mood.eio = chance_once_in(2) ? 300 : 0;
 		usual_mood.enospc = chance_once_in(2) ? 200 : 0;
@@ -454,6 +458,7 @@ supervisor_finish(void)
 
 	supervisor_await_death();
 	disk_mood = (struct disk_mood){.direct_align = usual_mood.direct_align};
+	memory_scarcity = 0;
 	client_plan.leaves = 0;
 	client_plan.patience = client_plan.pause = 0;
 	before = client_answers;
