@@ -37,6 +37,14 @@ COLOURS = {
     "loop-device:direct-io=off": "#ffbb78",
     "raw": "#7f7f7f",
 }
+# Devices (bench/devices.py) have the colours of their servers.
+COLOURS |= {
+    "nbdloop": COLOURS["nbdloopd"],
+    "nbdkit": COLOURS["file-none"],
+    "nbdkit-cached": COLOURS["file"],
+    "loop-direct": COLOURS["loop-device"],
+    "loop-buffered": COLOURS["loop-device:direct-io=off"],
+}
 
 # Server: its name in a legend. Its settings follow.
 NAMES = {
@@ -48,6 +56,11 @@ NAMES = {
     "qemu-nbd-native": "qemu-nbd, native AIO",
     "loop-device": "the loop device",
     "raw": "no server",
+    "nbdloop": "nbdloop attach",
+    "nbdkit": "nbd-client, nbdkit file, cache=none",
+    "nbdkit-cached": "nbd-client, nbdkit file",
+    "loop-direct": "the loop device, direct I/O",
+    "loop-buffered": "the loop device, buffered",
 }
 
 
