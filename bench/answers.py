@@ -120,7 +120,8 @@ class Answers:
                     )
                 )
         report.add(*lines, "")
-        report.tally("S3, no disk", SERVERS[0], BASE, words)
+        ratios = [table.ratio(self._select(n, SERVERS[0]), self._select(n, BASE), "rate") for n in self.counts]
+        report.tally("S3, no disk", SERVERS[0], BASE, words, [r for r in ratios if r is not None])
         series = {
             server: {n: table.spread(self._select(n, server), "rate") for n in self.counts if self._select(n, server)}
             for server in SERVERS

@@ -74,6 +74,14 @@ class Cell(NamedTuple):
         return "/".join(parts)
 
     @property
+    def words(self):
+        """The name for people, such as "4 KiB random read, depth 64"."""
+        parts = [self.title, f"depth {self.depth}"]
+        if self.connections > 1:
+            parts.append(f"{self.connections} connections")
+        return ", ".join(parts)
+
+    @property
     def kind(self):
         return WORKLOADS[self.workload]
 

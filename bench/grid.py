@@ -63,7 +63,11 @@ class _Tagged:
 
 def _report(grid, report, cells, rounds):
     runs = rounds.runs
-    report.add(f"## {grid.key}: {grid.title}", "", grid.text, "")
+    report.add(f"## {grid.key}: {grid.title}", "")
+    line = table.headline(runs, cells[0], grid.pairs[0], plot.legend) if cells else None
+    if line:
+        report.add(line, "")
+    report.add(grid.text, "")
     if not runs:
         report.add("Nothing could be measured; the reasons are at the end.", "")
         return
@@ -89,7 +93,8 @@ def _report(grid, report, cells, rounds):
         )
     for ours, theirs in grid.pairs:
         words = [table.against(runs, cell, (ours, theirs))[1] for cell in cells]
-        report.tally(grid.key, ours, theirs, [word for word in words if word])
+        ratios = [table.ratio(*(table.select(runs, cell, one) for one in (ours, theirs)), "iops") for cell in cells]
+        report.tally(grid.key, ours, theirs, [word for word in words if word], [r for r in ratios if r is not None])
     _plots(grid, report, runs, cells)
     failed = {(f.what, f.label) for f in report.failures}
     failed |= {(cell.name, f.label) for cell in cells for f in report.failures if f.what == f"all of {grid.key}"}
@@ -151,7 +156,7 @@ def _plots(grid, report, runs, cells):
                     f"{grid.key.lower()}{suffix}-{kind}",
                     f"{grid.key}: {grid.title} ({what})",
                     what,
-                    [cell.name for cell in mine],
+                    [cell.words for cell in mine],
                     series,
                 )
         if mine is cells:

@@ -14,6 +14,56 @@ TERMINALS = (
 )
 
 
+# Server: its colour in each plot, so that a reader learns it once. Others get gnuplot's colours.
+COLOURS = {
+    "nbdloopd": "#1f77b4",
+    "nbdloopd:direct-io=off": "#aec7e8",
+    "nbdloopd:direct-io=off:page-cache=keep": "#9edae5",
+    "nbdloopd:direct-io=off:page-cache=drop": "#17becf",
+    "nbdloopd-unmerged": "#393b79",
+    "loop": "#2ca02c",
+    "loop:threads=64": "#2ca02c",
+    "loop:direct-io=off": "#98df8a",
+    "file": "#d62728",
+    "file:threads=64": "#d62728",
+    "file:threads=1": "#ff9896",
+    "file-none": "#e377c2",
+    "memory": "#bcbd22",
+    "qemu-nbd": "#9467bd",
+    "qemu-nbd-native": "#c5b0d5",
+    "qemu-storage-daemon": "#6b6ecf",
+    "nbd-server": "#8c564b",
+    "loop-device": "#ff7f0e",
+    "loop-device:direct-io=off": "#ffbb78",
+    "raw": "#7f7f7f",
+}
+# Devices (bench/devices.py) have the colours of their servers.
+COLOURS |= {
+    "nbdloop": COLOURS["nbdloopd"],
+    "nbdkit": COLOURS["file-none"],
+    "nbdkit-cached": COLOURS["file"],
+    "loop-direct": COLOURS["loop-device"],
+    "loop-buffered": COLOURS["loop-device:direct-io=off"],
+}
+
+# Server: its name in a legend. Its settings follow.
+NAMES = {
+    "nbdloopd-unmerged": "nbdloopd, nothing merged",
+    "loop": "the plugin in nbdkit",
+    "file": "nbdkit file",
+    "file-none": "nbdkit file, cache=none",
+    "memory": "nbdkit memory",
+    "qemu-nbd-native": "qemu-nbd, native AIO",
+    "loop-device": "the loop device",
+    "raw": "no server",
+    "nbdloop": "nbdloop attach",
+    "nbdkit": "nbd-client, nbdkit file, cache=none",
+    "nbdkit-cached": "nbd-client, nbdkit file",
+    "loop-direct": "the loop device, direct I/O",
+    "loop-buffered": "the loop device, buffered",
+}
+
+
 class PlotError(Exception):
     pass
 
@@ -21,6 +71,17 @@ class PlotError(Exception):
 def quoted(text):
     """Quotes text for gnuplot; '_' and '^' are no markup (noenhanced)."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def legend(label):
+    """The server's name and settings in words; what is no server keeps its label."""
+    name, *settings = label.split(":")
+    return ", ".join([NAMES.get(name, name)] + settings)
+
+
+def colour(label):
+    """gnuplot's words for a server's colour."""
+    return f" linecolor rgb {quoted(COLOURS[label])}" if label in COLOURS else ""
 
 
 def _draw(directory, name, head, data, plot):
@@ -67,7 +128,7 @@ def lines_draw(directory, name, title, x_title, y_title, series, logarithmic=Fal
     ]
     plots = []
     for at, label in enumerate(series):
-        plots.append(f"$data{at} using 1:2:3:4 with yerrorlines linewidth 1.5 title {quoted(label)}")
+        plots.append(f"$data{at} using 1:2:3:4 with yerrorlines linewidth 1.5{colour(label)} title {quoted(legend(label))}")
     return _draw(directory, name, head, blocks, "plot " + ", \\\n     ".join(plots))
 
 
@@ -88,11 +149,12 @@ def bars_draw(directory, name, title, y_title, groups, series):
         "set boxwidth 0.9",
         "set key outside right",
         "set datafile missing '?'",
+        "set xtics rotate by -20",
     ]
     plots = [
         f"$data using {3 * at + 2}:{3 * at + 3}:{3 * at + 4}"
         + (":xtic(1)" if at == 0 else "")
-        + f" title {quoted(label)}"
+        + f"{colour(label)} title {quoted(legend(label))}"
         for at, label in enumerate(series)
     ]
     return _draw(directory, name, head, {"data": lines}, "plot " + ", \\\n     ".join(plots))

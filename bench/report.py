@@ -4,6 +4,7 @@
 import csv
 import os
 import re
+import statistics
 
 import machine
 import plot
@@ -52,13 +53,20 @@ def directory_prepare(directory):
         f.write(f"{TITLE}\n\n**Not complete.**\n")
 
 
+def _magnitudes(ratios):
+    """How much faster: the median of the cells, with the lowest and the highest one."""
+    if not ratios:
+        return "–"
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}–{max(ratios):.2f})"
+
+
 class Report:
     def __init__(self, directory):
         self.directory = directory
         directory_prepare(directory)
         self.facts = []  # facts about the machine and the bench, one line each
         self.lines = []  # lines of the sections
-        self.tallies = []  # (section, server, peer, {verdict: count})
+        self.tallies = []  # (section, server, peer, {verdict: count}, magnitudes)
         self.failures = []  # rounds.Failure
         self.sheets = []
 
@@ -78,9 +86,10 @@ class Report:
             return
         self.add(f"![{arguments[1]}]({name}.svg)", "", f"([PNG]({name}.png))", "")
 
-    def tally(self, section, ours, theirs, verdicts):
+    def tally(self, section, ours, theirs, verdicts, ratios=()):
+        """Counts the verdicts; `ratios`: those of the same cells, for the magnitudes."""
         counts = {word: verdicts.count(word) for word in dict.fromkeys(verdicts)}
-        self.tallies.append((section, ours, theirs, counts))
+        self.tallies.append((section, ours, theirs, counts, _magnitudes(ratios)))
 
     def write(self):
         for sheet in self.sheets:
@@ -95,10 +104,10 @@ class Report:
             return []
         words = ("faster", "even", "slower", "too few runs")
         lines = ["## Won and lost", "", "Cells by IOPS, all of them: none is left out because it was lost.", ""]
-        lines += table.head(["section", "server", "against"] + list(words), 3)
-        for section, ours, theirs, counts in self.tallies:
+        lines += table.head(["section", "server", "against"] + list(words) + ["ratio, median (lowest–highest)"], 3)
+        for section, ours, theirs, counts, magnitudes in self.tallies:
             plain = {table.bare(word): count for word, count in counts.items()}
-            lines.append(table.row([section, ours, theirs] + [str(plain.get(word, 0)) for word in words]))
+            lines.append(table.row([section, ours, theirs] + [str(plain.get(word, 0)) for word in words] + [magnitudes]))
         return lines + [""]
 
     def _failed(self):

@@ -180,7 +180,7 @@ def summary_table(runs, cells, server, baseline):
         own, base = select(runs, cell, server), select(runs, cell, baseline)
         if not own or not base:
             continue
-        fields = [cell.name]
+        fields = [cell.words + (f", -t {cell.threads}" if cell.threads else "")]
         for column, more, less in (("iops", "faster", "**slower**"),
                                    ("server_cpu_s_per_million", "**dearer**", "cheaper")):
             value = ratio(own, base, column)
@@ -219,13 +219,13 @@ def pairs_table(runs, cells, pairs, column="iops", words=("**faster**", "**slowe
     """A line for each cell, a column for each (server, peer)."""
     lines = head(["cell"] + [f"{ours} to {theirs}" for ours, theirs in pairs], 1)
     for cell in cells:
-        lines.append(row([cell.name] + [against(runs, cell, pair, column, words)[0] for pair in pairs]))
+        lines.append(row([cell.words] + [against(runs, cell, pair, column, words)[0] for pair in pairs]))
     return lines + [""]
 
 
 def matrix_table(runs, cells, servers, column="iops", scale=1):
     """A line for each server, a column for each cell."""
-    lines = head(["server"] + [cell.name for cell in cells], 1)
+    lines = head(["server"] + [cell.words for cell in cells], 1)
     for server in servers:
         fields = []
         for cell in cells:
@@ -234,6 +234,19 @@ def matrix_table(runs, cells, servers, column="iops", scale=1):
             fields.append(with_range(Spread(*(v / scale for v in s))) if s else "–" if own else NOT_MEASURED)
         lines.append(row([server] + fields))
     return lines + [""]
+
+
+def headline(runs, cell, pair, words):
+    """The section in one line: a cell's speed, and the CPU time if both servers have one. None: not measured.
+
+    `words` makes the name for people from a server's label.
+    """
+    ours, theirs = (select(runs, cell, server) for server in pair)
+    speed, cpu = (ratio(ours, theirs, column) for column in ("iops", "server_cpu_s_per_million"))
+    if speed is None:
+        return None
+    end = "" if cpu is None else f" at {cpu:.2f} of its CPU time"
+    return f"**{cell.words}: {words(pair[0])} makes {speed:.2f} times the IOPS of {words(pair[1])}{end}**"
 
 
 def noise(runs):

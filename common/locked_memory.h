@@ -9,9 +9,9 @@
 #include <stdbool.h>
 
 /*
- * Returns whether this process has CAP_IPC_LOCK, as root usually has, or no limit. A process that
- * may lock only little memory (8 MiB for an ordinary user) uses it for the small requests of many
- * contexts, where it matters, rather than for the large requests of a few contexts.
+ * Returns whether this process has CAP_IPC_LOCK, as root usually has, or no limit. An ordinary user
+ * may often lock only 8 MiB. That memory then serves the small requests of many contexts, where it
+ * matters, and not the large requests of a few contexts.
  */
 bool
 locked_memory_is_plentiful(void);

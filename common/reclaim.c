@@ -203,8 +203,8 @@ reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out
 	if (r < 0)
 		return reclaim_explain(error, -r, "threads' stacks can't be made shorter",
 				       "this should not happen");
-	/* Locks the memory that is in use now, without the part that nothing has used (in nbdkit,
-	 * 192 MiB of static variables), and all memory that is mapped later, when it is mapped. */
+	/* The first call locks the memory in use, but not what nothing has touched yet (in nbdkit,
+	 * 192 MiB of static variables). The second one locks later memory when it is mapped. */
 	if (mlockall(MCL_CURRENT | MCL_ONFAULT) < 0 || mlockall(MCL_FUTURE) < 0)
 		return reclaim_explain(
 			error, errno, "the process's memory can't be locked",

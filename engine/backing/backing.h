@@ -61,9 +61,9 @@ struct backing {
 };
 
 /*
- * A part of an image. Servers of this project can each have a part of one image at the same time,
- * if the parts share no page (4096 bytes, or the machine's page if that is larger), whatever the
- * servers do with them. To all other programs, each server has the whole image.
+ * A part of an image. Servers of this project can have parts of one image at the same time, whether
+ * they read or write, if the parts share no page. A page has 4096 bytes, or more if the machine's
+ * pages are larger. Each server keeps all other programs out of the whole image.
  */
 struct lock_part {
 	uint64_t start, end; /* in bytes; end UINT64_MAX: up to the end of the image */

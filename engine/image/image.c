@@ -139,8 +139,8 @@ image_choose_page_cache(struct image *image, char **error)
 }
 
 /*
- * A file, or a part of one, whose size is no multiple of a sector is bytes rather than a disk, and
- * is served whole, because a user who copies it over NBD wants its end, too.
+ * A file, or a part of a file, whose size is no multiple of a sector is bytes rather than a disk.
+ * It is served whole: a user who copies it over NBD wants its end, too.
  */
 static void
 image_choose_bytes(struct image *image, uint64_t length)

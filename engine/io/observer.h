@@ -50,9 +50,9 @@ struct observer {
 void
 observer_release(struct range *range);
 
-/* Adds or removes an observer of a file. Only while the caller holds the range of the whole file
- * (engine/image/freeze.h), so that it sees each change as a whole or not at all, and none waits for
- * an observer that is gone. */
+/* Adds or removes an observer of a file. The caller must hold the range of the whole file
+ * (engine/image/freeze.h). The observer then sees each change as a whole or not at all, and no
+ * change waits for an observer that is gone. */
 void
 observer_add(struct range_lock *lock, struct observer *observer);
 void

@@ -183,7 +183,7 @@ copiers_keep(struct copiers *copiers, struct range *range)
 	copier = copiers_find(copiers, ctx);
 	if (copier && copier_await(copier, range, ctx))
 		return false;
-	copy_break(copiers->copy, "out of memory");
+	copy_break_at_once(copiers->copy, "out of memory");
 	return true;
 }
 

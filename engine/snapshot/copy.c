@@ -112,26 +112,46 @@ copy_fini(struct copy *copy)
 
 /* ---- breaking */
 
+/* Returns whether the copy was whole until now. */
+static bool
+copy_note_break(struct copy *copy, const char *format, va_list values)
+{
+	bool first;
+
+	pthread_mutex_lock(&copy->mutex);
+	first = !copy->reason[0];
+	if (first)
+		vsnprintf(copy->reason, REASON_MAX, format, values);
+	atomic_store(&copy->broken, true);
+	pthread_mutex_unlock(&copy->mutex);
+	if (first)
+		log_error("snapshot %s: broken: %s; reading it fails from now on, and the image is "
+			  "not affected",
+			  copy->name, copy->reason);
+	return first;
+}
+
 void
 copy_break(struct copy *copy, const char *format, ...)
 {
 	bool first;
 	va_list values;
 
-	pthread_mutex_lock(&copy->mutex);
-	first = !copy->reason[0];
 	va_start(values, format);
-	if (first)
-		vsnprintf(copy->reason, REASON_MAX, format, values);
+	first = copy_note_break(copy, format, values);
 	va_end(values);
-	atomic_store(&copy->broken, true);
-	pthread_mutex_unlock(&copy->mutex);
-	if (!first)
-		return;
-	log_error("snapshot %s: broken: %s; reading it fails from now on, and the image is not "
-		  "affected",
-		  copy->name, copy->reason);
-	scratch_empty(&copy->scratch);
+	if (first)
+		scratch_empty(&copy->scratch);
+}
+
+void
+copy_break_at_once(struct copy *copy, const char *format, ...)
+{
+	va_list values;
+
+	va_start(values, format);
+	copy_note_break(copy, format, values);
+	va_end(values);
 }
 
 void

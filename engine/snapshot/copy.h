@@ -130,9 +130,16 @@ int
 copy_extents(struct copy *copy, uint64_t offset, uint64_t length, bool one, extent_visit visit,
 	     void *data);
 
-/* Breaks the copy, whose reason is logged and kept; only the first one counts. Any thread. */
+/* Breaks the copy, whose reason is logged and kept; only the first one counts. Empties the scratch
+ * file, which may wait for the disk. Any thread. */
 void
 copy_break(struct copy *copy, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same on an event loop, which may not wait: the scratch file keeps its room until the copy is
+ * freed. */
+void
+copy_break_at_once(struct copy *copy, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* Gives the copy up: nobody reads it any more, and changes need not wait for it. Any thread. */
 void

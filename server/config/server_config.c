@@ -22,6 +22,8 @@ export_config_fini(struct export_config *export)
 void
 export_config_free(struct export_config *export)
 {
+	if (!export)
+		return;
 	export_config_fini(export);
 	free(export);
 }

@@ -131,7 +131,7 @@ int
 config_add_export(struct server_config *config, const char *name, struct export_config **added,
 		  char **error);
 
-/* Frees an export's configuration, which is in no list. */
+/* Frees an export's configuration, which is in no list, or NULL. */
 void
 export_config_free(struct export_config *export);
 

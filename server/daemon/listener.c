@@ -230,7 +230,7 @@ listeners_cover(struct listener **listeners, const union socket_address *address
 	return false;
 }
 
-/* Takes over the descriptor. */
+/* Takes over the descriptor, unless it fails. */
 static int
 listeners_add(struct listener **listeners, int fd, const struct unix_socket *file, bool private)
 {
@@ -259,7 +259,12 @@ listeners_add_unix(struct listener **listeners, const char *path, bool private, 
 	int r = unix_socket_listen(&file, path, private ? S_IRUSR | S_IWUSR : 0, "unix socket",
 				   error);
 
-	return r < 0 ? r : listeners_add(listeners, file.fd, &file, private);
+	if (r < 0)
+		return r;
+	r = listeners_add(listeners, file.fd, &file, private);
+	if (r < 0)
+		unix_socket_close(&file);
+	return r;
 }
 
 static int

@@ -562,7 +562,8 @@ server_serve(struct server *server)
 		if (polled[POLL_WAKE].revents) {
 			eventfd_read(server->wake, &count);
 			exports_reap(server->exports);
-			/* systemctl shows the error until the configuration is read. */
+			/* systemctl shows an error until the configuration is read: this one's, or
+			 * that of a command that checked it. */
 			if (!server->ending && server_reload_go_on(&server->reload))
 				server->told_exports = UINT_MAX;
 			server_tell_exports(server);
@@ -607,9 +608,9 @@ server_await_connections(struct server *server, int64_t limit_ms)
 }
 
 /*
- * Waits until the requests in flight are answered. If the server never listened, the program that
- * passed the connections (--fd), such as nbdloop, can pass them to another server and repeat the
- * unanswered requests there, so no request is refused.
+ * Waits until the requests in flight are answered. If the server never listened, no request is
+ * refused: the program that passed the connections (--fd), such as nbdloop, can pass them to
+ * another server, and repeat the unanswered requests there.
  */
 static void
 server_drain_connections(struct server *server, bool listened)

@@ -174,31 +174,27 @@ server_reload_is_running(const struct server_reload *reload)
 bool
 server_reload_join(struct server_reload *reload)
 {
-	bool mended;
-
 	if (!reload->running)
 		return false;
 	pthread_join(reload->thread, NULL);
 	reload->running = false;
-	mended = reload->failed_last && !reload->failed;
-	reload->failed_last = reload->failed;
-	return mended;
+	return !reload->failed;
 }
 
 bool
 server_reload_go_on(struct server_reload *reload)
 {
-	bool mended;
+	bool read;
 
 	/* The exports first, since they forget that they were asked. */
 	if (exports_want_reload(reload->exports) || reload_is_asked_for(reload))
 		server_reload_begin(reload);
 	if (!reload->running || server_reload_is_running(reload))
 		return false;
-	mended = server_reload_join(reload);
+	read = server_reload_join(reload);
 	if (reload->again)
 		server_reload_begin(reload);
 	else
 		readiness_ready();
-	return mended;
+	return read;
 }

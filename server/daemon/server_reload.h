@@ -33,7 +33,6 @@ struct server_reload {
 	bool running;
 	bool again;        /* it is to be read once more: SIGHUP came meanwhile */
 	bool failed;       /* the configuration is as before; the thread's, until it has ended */
-	bool failed_last;  /* the same of the time before */
 	_Atomic bool over; /* the thread ends */
 
 	/* For those who wait on other threads, server_reload_await(). */
@@ -50,7 +49,7 @@ void
 server_reload_begin(struct server_reload *reload);
 
 /* After each wake-up of the main thread: notes that it is done, and begins it if the exports want
- * that. Returns whether it is done after a failure. */
+ * that. Returns whether the configuration has been read. */
 bool
 server_reload_go_on(struct server_reload *reload);
 

@@ -323,9 +323,9 @@ closing_join(struct exports *exports, bool all)
 }
 
 /*
- * Closing an image waits for a write-back that the sweeper has started (engine/io/sweeper.h), and
- * on some file systems for one of all data, and this may be the main thread, which accepts the
- * clients of other exports.
+ * Closing an image waits for a write-back that the sweeper has started (engine/io/sweeper.h). On
+ * some file systems, it waits for a write-back of all data. This may be the main thread, which
+ * accepts the clients of other exports.
  */
 void
 export_put(struct exports *exports, struct export *export)

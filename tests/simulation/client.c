@@ -5,6 +5,7 @@
 #include "tests/simulation/disk.h"
 #include "tests/simulation/event.h"
 #include "tests/simulation/limit_model.h"
+#include "tests/simulation/memory.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/process.h"
@@ -21,6 +22,9 @@
 #include <string.h>
 
 #define WINDOW 16
+
+/* The name of the second export of the image. A flush there promises nothing for the first one. */
+#define TWIN "twin"
 
 /* A request must be answered within this time, or its connection end. */
 #define ANSWER_LIMIT (60 * SECOND)
@@ -48,6 +52,7 @@ struct client {
 	unsigned int life; /* of the server to which it is connected */
 	char name[16];
 	struct socket *socket;
+	bool twin; /* it is connected to the second export of the image */
 	enum replies replies;
 	uint16_t facts;          /* transmission flags */
 	unsigned int checkpoint; /* whose bitmap it has chosen */
@@ -56,6 +61,8 @@ struct client {
 	unsigned int in_flight;
 	struct sent repeats[WINDOW]; /* changes without an answer, for the next connection */
 	unsigned int repeat_count;
+	unsigned int snapshot; /* to which it is connected */
+	uint64_t taken;        /* when that was made; 0: it is connected to the image */
 };
 
 struct client_plan client_plan;
@@ -269,14 +276,27 @@ client_choose_bitmap(struct client *client)
 	return type < 0 ? (int)type : 0;
 }
 
+static bool
+client_is_reader(const struct client *client)
+{
+	return client->twin && client->facts & NBD_FLAG_READ_ONLY;
+}
+
 static int
 client_go(struct client *client)
 {
-	static const uint8_t unnamed[6];
-	uint8_t data[4096];
+	uint8_t data[4096], wish[64], *at;
+	const unsigned int rules = client_plan.rules_known ? client_plan.rules : 0;
+	char name[16] = "";
 	int64_t type;
-	int r = client_send_option(client, NBD_OPT_GO, unnamed, sizeof(unnamed));
+	int r;
 
+	if (client->taken)
+		snprintf(name, sizeof(name), "s%u", client->snapshot);
+	else if (client->twin)
+		snprintf(name, sizeof(name), TWIN);
+	at = put16(mempcpy(put32(wish, (uint32_t)strlen(name)), name, strlen(name)), 0);
+	r = client_send_option(client, NBD_OPT_GO, wish, (uint32_t)(at - wish));
 	if (r < 0)
 		return r;
 	while ((type = client_receive_option_reply(client, data)) == NBD_REP_INFO) {
@@ -289,6 +309,12 @@ client_go(struct client *client)
 	}
 	if (type >= 0 && type != NBD_REP_ACK)
 		return -ECONNREFUSED;
+	/* Another one of that name may have been made. */
+	if (client->taken && model_snapshot(client->snapshot) != client->taken)
+		return -ECONNREFUSED;
+	if (type == NBD_REP_ACK && client->twin && rules && rules == client_plan.rules &&
+	    client_is_reader(client) == client_plan.twin_writes)
+		trace_fail("%s may write, or may not", client->name);
 	return type < 0 ? (int)type : 0;
 }
 
@@ -308,9 +334,24 @@ client_shake_hands(struct client *client)
 		r = client_choose_replies(client);
 	client->checkpoint = (unsigned int)chance_below(MODEL_CHECKPOINTS);
 	client->created = 0;
-	if (r == 0 && client->replies != SIMPLE)
+	client->twin = !client->taken && client_plan.has_twin && chance_once_in(3);
+	if (r == 0 && client->replies != SIMPLE && !client->taken && !client->twin)
 		r = client_choose_bitmap(client);
 	return r == 0 ? client_go(client) : r;
+}
+
+/* Half of the time, one of the snapshots that are there. */
+static void
+client_choose_snapshot(struct client *client)
+{
+	client->taken = 0;
+	if (chance_once_in(2))
+		return;
+	client->snapshot = (unsigned int)chance_below(MODEL_SNAPSHOTS);
+	for (unsigned int i = 0; i < MODEL_SNAPSHOTS && !client->taken; i++) {
+		client->snapshot = (client->snapshot + 1) % MODEL_SNAPSHOTS;
+		client->taken = model_snapshot(client->snapshot);
+	}
 }
 
 static void
@@ -320,6 +361,7 @@ client_connect(struct client *client)
 	unsigned int process;
 
 	client->life = client_plan.life;
+	client_choose_snapshot(client);
 	client->socket = network_connect(client_plan.address);
 	process = process_latest();
 	if (!client->socket) {
@@ -333,7 +375,8 @@ client_connect(struct client *client)
 	}
 	if (process_haunts(process))
 		trace_fail("%s is served while a killed server may still write", client->name);
-	trace("connected, %s replies", forms[client->replies]);
+	trace("connected%s, %s replies", client->taken ? " to a snapshot" : "",
+	      forms[client->replies]);
 	scheduler_note_progress();
 }
 
@@ -363,16 +406,22 @@ client_choose_request(struct client *client, struct sent *sent)
 		NBD_CMD_READ, NBD_CMD_FLUSH, NBD_CMD_WRITE_ZEROES, NBD_CMD_TRIM,  NBD_CMD_WRITE,
 	};
 
-	if (client->repeat_count) {
-		*sent = client->repeats[--client->repeat_count];
+	if (client->repeat_count && !client->taken && !client_is_reader(client)) {
+		struct sent *repeat = &client->repeats[chance_below(client->repeat_count)];
+
+		*sent = *repeat;
+		*repeat = client->repeats[--client->repeat_count];
 		return;
 	}
 	*sent = (struct sent){.used = true};
 	sent->type = types[chance_below(sizeof(types) / sizeof(types[0]))];
-	if (sent->type == NBD_CMD_TRIM && !(client->facts & NBD_FLAG_SEND_TRIM))
+	if (client->taken || (sent->type == NBD_CMD_TRIM && !(client->facts & NBD_FLAG_SEND_TRIM)))
 		sent->type = NBD_CMD_READ;
 	if (sent->type == NBD_CMD_FLUSH)
 		return;
+	/* A forbidden one, now and then. */
+	if (client_is_reader(client) && !chance_once_in(8))
+		sent->type = NBD_CMD_READ;
 	client_choose_place(sent);
 	if (client->created && chance_once_in(4))
 		sent->type = NBD_CMD_BLOCK_STATUS;
@@ -469,7 +518,7 @@ client_send(struct client *client)
 static const char *
 error_name(uint32_t error)
 {
-	static char text[16];
+	static char text[24];
 
 	snprintf(text, sizeof(text), "error %" PRIu32, error);
 	return error ? text : "well";
@@ -480,12 +529,20 @@ client_check_error(const struct client *client, const struct sent *sent)
 {
 	const uint32_t error = sent->error;
 
+	if (sent->write && client_is_reader(client)) {
+		if (error != NBD_EPERM && error != NBD_ESHUTDOWN)
+			trace_fail("%s: a change of a reader was answered with %" PRIu32,
+				   client->name, error);
+		return;
+	}
 	if (error == 0)
 		return;
 	if (error == NBD_ESHUTDOWN && client_plan.ended_lives >> client->life & 1)
 		return;
 	/* The checkpoint was deleted. */
 	if (sent->type == NBD_CMD_BLOCK_STATUS && error == NBD_EINVAL)
+		return;
+	if (error == NBD_ENOMEM && memory_scarcity)
 		return;
 	if (!client_plan.fails_allowed || (error != NBD_EIO && error != NBD_ENOSPC))
 		trace_fail("%s: a %s of %u sectors at %u failed with %" PRIu32, client->name,
@@ -496,7 +553,8 @@ static void
 client_take_answer(struct client *client, struct sent *sent)
 {
 	client_check_error(client, sent);
-	if (!sent->error && sent->type != NBD_CMD_FLUSH && client->life == client_plan.life)
+	if (!sent->error && sent->type != NBD_CMD_FLUSH && !client->taken && !client->twin &&
+	    client->life == client_plan.life)
 		limit_model_answered(sent->sent_at);
 	trace("%s %u+%u answered: %s", request_names[sent->type], sent->first, sent->count,
 	      error_name(sent->error));
@@ -506,17 +564,22 @@ client_take_answer(struct client *client, struct sent *sent)
 										   : MODEL_DONE);
 	else if (sent->error)
 		model_read_failed(sent->request);
-	else if (sent->type == NBD_CMD_FLUSH)
+	else if (sent->type == NBD_CMD_FLUSH && !client->twin)
 		model_flush_answered(sent->request);
-	else if (sent->type == NBD_CMD_BLOCK_STATUS)
+	else if (sent->type == NBD_CMD_BLOCK_STATUS || sent->type == NBD_CMD_FLUSH)
 		model_read_failed(sent->request);
 	for (unsigned int i = 0; sent->type == NBD_CMD_READ && !sent->error && i < sent->count; i++)
 		if (!sent->arrived[i])
 			trace_fail("%s: a read was answered without all bytes", client->name);
-	if (sent->type == NBD_CMD_READ && !sent->error)
+	if (sent->type == NBD_CMD_READ && !sent->error && client->taken) {
+		model_read_failed(sent->request);
+		model_snapshot_answered(client->snapshot, client->taken, sent->first, sent->count,
+					sent->bytes);
+	} else if (sent->type == NBD_CMD_READ && !sent->error)
 		model_read_answered(sent->request, sent->first, sent->count, sent->bytes);
-	/* Of a server that ends, it wants nothing for a moment. */
-	if (sent->error == NBD_ESHUTDOWN)
+	/* Of a server that ends, and of a broken snapshot, which answers without taking any time,
+	 * it wants nothing for a moment. */
+	if (sent->error == NBD_ESHUTDOWN || (sent->error && client->taken))
 		scheduler_sleep(MILLISECOND);
 	sent_free(sent);
 	client->in_flight--;

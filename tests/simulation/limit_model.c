@@ -12,15 +12,23 @@
 /* Connections may keep what they had got before the rate was changed. */
 #define KEPT 4
 
+static bool limits_last;
 static uint64_t rate;
 static int64_t since;
 static int64_t sent[OPERATIONS]; /* the newest one is at (count - 1) % OPERATIONS */
 static uint64_t count;
 
 void
+limit_model_begin(bool lasting)
+{
+	limits_last = lasting;
+	limit_model_set(0);
+}
+
+void
 limit_model_set(uint64_t per_second)
 {
-	rate = per_second;
+	rate = limits_last ? per_second : 0;
 	since = scheduler_now();
 	count = 0;
 }

@@ -6,7 +6,13 @@
 #ifndef TESTS_SIMULATION_LIMIT_MODEL_H
 #define TESTS_SIMULATION_LIMIT_MODEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* A server starts, which has no limits; or it may drop those that it was told (`lasting`: false),
+ * as a reload of its configuration does, and the end of the server. */
+void
+limit_model_begin(bool lasting);
 
 /* The server has confirmed this rate, per second; 0: there is no limit, or nobody knows. */
 void

@@ -2,6 +2,7 @@
 #include "tests/simulation/memory.h"
 
 #include "tests/simulation/call.h"
+#include "tests/simulation/chance.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/trace.h"
 
@@ -14,6 +15,8 @@
 
 #define IN_USE UINT64_C(0x6e6264206d656d20)
 #define FREED  UINT64_C(0x6e62642066726565)
+
+unsigned int memory_scarcity;
 
 /* Before each block. */
 struct memory {
@@ -140,14 +143,25 @@ memory_drop(struct process *process, bool well)
 	}
 }
 
+/* Returns whether a call of the server's fails. */
+static bool
+memory_lacks(void)
+{
+	if (!chance_once_in(memory_scarcity))
+		return false;
+	trace("there is no memory");
+	errno = ENOMEM;
+	return true;
+}
+
 CALL(void *, malloc, size_t size)
 {
-	return memory_take(size);
+	return memory_lacks() ? NULL : memory_take(size);
 }
 
 CALL(void *, calloc, size_t count, size_t size)
 {
-	void *block = memory_take(count * size);
+	void *block = memory_lacks() ? NULL : memory_take(count * size);
 
 	if (block)
 		memset(block, 0, count * size);
@@ -156,22 +170,22 @@ CALL(void *, calloc, size_t count, size_t size)
 
 CALL(void *, realloc, void *block, size_t size)
 {
-	return memory_resize(block, size);
+	return memory_lacks() ? NULL : memory_resize(block, size);
 }
 
 CALL(void *, reallocarray, void *block, size_t count, size_t size)
 {
-	return memory_resize(block, count * size);
+	return memory_lacks() ? NULL : memory_resize(block, count * size);
 }
 
 CALL(void *, aligned_alloc, size_t align, size_t size)
 {
-	return memory_align(align, size);
+	return memory_lacks() ? NULL : memory_align(align, size);
 }
 
 CALL(int, posix_memalign, void **block, size_t align, size_t size)
 {
-	*block = memory_align(align, size);
+	*block = memory_lacks() ? NULL : memory_align(align, size);
 	return *block ? 0 : ENOMEM;
 }
 
@@ -183,7 +197,7 @@ CALL(void, free, void *block)
 CALL(char *, strdup, const char *text)
 {
 	const size_t size = strlen(text) + 1;
-	char *copy = memory_take(size);
+	char *copy = memory_lacks() ? NULL : memory_take(size);
 
 	return copy ? memcpy(copy, text, size) : NULL;
 }
@@ -191,7 +205,7 @@ CALL(char *, strdup, const char *text)
 CALL(char *, strndup, const char *text, size_t most)
 {
 	const size_t length = strnlen(text, most);
-	char *copy = memory_take(length + 1);
+	char *copy = memory_lacks() ? NULL : memory_take(length + 1);
 
 	if (!copy)
 		return NULL;
@@ -207,7 +221,7 @@ CALL(int, vasprintf, char **text, const char *format, va_list arguments)
 	va_copy(again, arguments);
 	n = vsnprintf(NULL, 0, format, again);
 	va_end(again);
-	*text = memory_take((size_t)n + 1);
+	*text = memory_lacks() ? NULL : memory_take((size_t)n + 1);
 	return *text ? vsnprintf(*text, (size_t)n + 1, format, arguments) : -1;
 }
 
@@ -233,9 +247,12 @@ CALL(int, mallopt, int what, int value)
 
 CALL(void *, mmap, void *address, size_t length, int protection, int flags, int fd, off_t offset)
 {
-	struct region *region = calloc(1, sizeof(*region));
 	struct process *process = process_self();
+	struct region *region;
 
+	if (memory_lacks())
+		return MAP_FAILED;
+	region = calloc(1, sizeof(*region));
 	region->start = mmap(address, length, protection, flags | MAP_NORESERVE, fd, offset);
 	region->length = (length + 4095) / 4096 * 4096;
 	region->next = process->regions;

@@ -12,6 +12,9 @@
 
 struct process;
 
+/* The server's own calls get none, once in so many; 0: never. */
+extern unsigned int memory_scarcity;
+
 /* For calls of the C library that return memory to be freed. */
 void *
 memory_take(size_t size);

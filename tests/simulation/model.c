@@ -42,6 +42,16 @@ static unsigned int read_count;
 static int64_t still_until;                     /* the server does not run before */
 static uint64_t checkpoints[MODEL_CHECKPOINTS]; /* when they were created; 0: they are not */
 
+struct model_snapshot {
+	uint64_t asked, made; /* moments; 0: not */
+	uint64_t asked_again; /* for a newer one; 0: not */
+	int64_t until;
+	uint64_t after, before; /* its moment is between them */
+	uint64_t *writes;       /* that were read, by sector; NEVER: none was */
+};
+
+static struct model_snapshot snapshots[MODEL_SNAPSHOTS];
+
 /* Where the versions of the writes are that have no answer. */
 struct open_write {
 	uint64_t write;
@@ -153,6 +163,8 @@ model_end(void)
 	for (unsigned int i = 0; i < sector_count; i++)
 		free(histories[i].versions);
 	free(histories);
+	for (unsigned int i = 0; i < MODEL_SNAPSHOTS; i++)
+		model_snapshot_removed(i);
 	while (open_writes) {
 		struct open_write *next = open_writes->next;
 
@@ -476,6 +488,106 @@ model_clean_answered(uint64_t request, unsigned int checkpoint, uint64_t created
 			trace_fail("checkpoint c%u says that sector %u has not changed, but it was "
 				   "written since",
 				   checkpoint, i);
+	}
+}
+
+/* ---- snapshots */
+
+void
+model_snapshot_asked(unsigned int snapshot)
+{
+	/* As for a read, nothing is forgotten that it may show. */
+	snapshots[snapshot].asked_again = model_request();
+}
+
+void
+model_snapshot_removed(unsigned int number)
+{
+	struct model_snapshot *snapshot = &snapshots[number];
+
+	model_read_failed(snapshot->asked);
+	model_read_failed(snapshot->asked_again);
+	free(snapshot->writes);
+	*snapshot = (struct model_snapshot){0};
+}
+
+void
+model_snapshot_refused(unsigned int number)
+{
+	model_read_failed(snapshots[number].asked_again);
+	snapshots[number].asked_again = 0;
+}
+
+void
+model_snapshot_made(unsigned int number, int64_t until)
+{
+	struct model_snapshot *snapshot = &snapshots[number];
+	const uint64_t asked = snapshot->asked_again;
+
+	model_read_failed(snapshot->asked);
+	free(snapshot->writes);
+	*snapshot = (struct model_snapshot){
+		.asked = asked,
+		.made = ++moment,
+		.until = until,
+		.after = asked,
+		.before = moment,
+		.writes = malloc(sector_count * sizeof(uint64_t)),
+	};
+	for (unsigned int i = 0; i < sector_count; i++)
+		snapshot->writes[i] = NEVER;
+}
+
+uint64_t
+model_snapshot(unsigned int number)
+{
+	const struct model_snapshot *snapshot = &snapshots[number];
+
+	return snapshot->asked_again || scheduler_now() >= snapshot->until ? 0 : snapshot->made;
+}
+
+/* That version was there at the snapshot's moment, and what surely follows it was not. */
+static void
+snapshot_narrow(struct model_snapshot *snapshot, unsigned int sector, const struct version *version)
+{
+	const struct sector_history *history = &histories[sector];
+
+	if (version->start > snapshot->after)
+		snapshot->after = version->start;
+	for (unsigned int i = 0; i < history->count; i++) {
+		const struct version *newer = &history->versions[i];
+
+		if (version->end < newer->start && newer->seen < snapshot->before)
+			snapshot->before = newer->seen;
+	}
+	if (snapshot->after > snapshot->before)
+		trace_fail("a snapshot: sector %u has the bytes of write %" PRIu64
+			   ", and others have what was not there at the same time",
+			   sector, version->write);
+}
+
+void
+model_snapshot_answered(unsigned int number, uint64_t made, unsigned int first, unsigned int count,
+			const uint8_t *bytes)
+{
+	struct model_snapshot *snapshot = &snapshots[number];
+
+	if (snapshot->made != made || snapshot->asked <= last_crash)
+		return;
+	for (unsigned int i = first; i < first + count; i++, bytes += SECTOR_SIZE) {
+		const uint64_t write = model_recognize(i, bytes, "a snapshot");
+
+		if (snapshot->writes[i] != NEVER && snapshot->writes[i] != write)
+			trace_fail("snapshot s%u: sector %u had the bytes of write %" PRIu64
+				   ", and has those of write %" PRIu64,
+				   number, i, snapshot->writes[i], write);
+		snapshot->writes[i] = write;
+		if (write) {
+			sector_check_data(i, write, snapshot->asked, made, "a snapshot");
+			snapshot_narrow(snapshot, i, version_find(i, write));
+		} else {
+			sector_check_zeroes(i, snapshot->asked, made, "a snapshot");
+		}
 	}
 }
 

@@ -88,6 +88,31 @@ void
 model_clean_answered(uint64_t request, unsigned int checkpoint, uint64_t created,
 		     unsigned int first, unsigned int count);
 
+/* Snapshots have numbers below MODEL_SNAPSHOTS. One holds, of each sector, what a read could have
+ * returned between its request and its answer, and of all sectors at one moment. */
+#define MODEL_SNAPSHOTS 3
+
+void
+model_snapshot_asked(unsigned int snapshot);
+/* `until`: as long it is there. */
+void
+model_snapshot_made(unsigned int snapshot, int64_t until);
+/* There is an older one of its name. */
+void
+model_snapshot_refused(unsigned int snapshot);
+/* There may be another one of its name, or none. */
+void
+model_snapshot_removed(unsigned int snapshot);
+
+/* When it was made; 0: it is not known to be there. */
+uint64_t
+model_snapshot(unsigned int snapshot);
+
+/* What was read from the one of that moment. */
+void
+model_snapshot_answered(unsigned int snapshot, uint64_t made, unsigned int first,
+			unsigned int count, const uint8_t *bytes);
+
 /* A write-back of the sector has failed, and the server that was told so has ended: no later flush
  * makes what it has durable. */
 void

@@ -21,6 +21,8 @@
 /* Of checkpoints and snapshots. */
 #define NAMES MODEL_CHECKPOINTS
 
+#define RULES "set allow=any allow-write="
+
 static bool stopping, running;
 static const char *control;
 
@@ -29,13 +31,13 @@ operator_choose_request(char *text, size_t size)
 {
 	const unsigned int name = (unsigned int)chance_below(NAMES);
 
-	switch (chance_below(9)) {
+	switch (chance_below(client_plan.has_twin ? 10 : 9)) {
 	case 0: snprintf(text, size, "status\n"); break;
 	case 1: snprintf(text, size, "set direct-io=on\n"); break;
 	case 2: snprintf(text, size, "set direct-io=off\n"); break;
 	case 3:
 		snprintf(text, size, "set iops-limit=%u bandwidth-limit=%uM\n",
-			 (unsigned int)(client_plan.crowded ? chance_between(8, 80)
+			 (unsigned int)(client_plan.crowded ? chance_between(4, 24)
 							    : chance_between(500, 5000)),
 			 (unsigned int)chance_between(10, 100));
 		break;
@@ -44,27 +46,25 @@ operator_choose_request(char *text, size_t size)
 	case 6: snprintf(text, size, "checkpoint delete c%u\n", name); break;
 	case 7:
 		snprintf(text, size, "snapshot s%u expire=%u%s\n", name,
-			 (unsigned int)chance_between(1, 3), chance_once_in(2) ? " local" : "");
+			 (unsigned int)chance_between(2, 4), chance_once_in(2) ? " local" : "");
 		break;
-	default: snprintf(text, size, "remove export=s%u\n", name);
+	case 8: snprintf(text, size, "remove export=s%u\n", name); break;
+	default:
+		snprintf(text, size, RULES "%s export=twin\n", chance_once_in(2) ? "any" : "uid:7");
 	}
 }
 
-/* Only the beginning of an answer is of interest, and only for the trace. */
-/* Returns whether it is a good one. */
+/* Only the beginning of an answer is of interest. Returns whether there is one. */
 static bool
-operator_read_answer(struct socket *socket)
+operator_read_answer(struct socket *socket, char *answer, size_t size)
 {
-	unsigned int name;
-
 	const int64_t until = scheduler_now() + ANSWER_LIMIT;
-	char answer[100];
 	size_t length = 0;
 	char byte;
 	int r;
 
 	while ((r = network_receive(socket, &byte, 1, until)) == 0 && byte != '\n') {
-		if (length < sizeof(answer) - 1)
+		if (length < size - 1)
 			answer[length++] = byte;
 	}
 	answer[length] = '\0';
@@ -73,20 +73,40 @@ operator_read_answer(struct socket *socket)
 	trace("the answer: %s", r < 0 ? "none, the connection has ended" : answer);
 	if (r == 0)
 		scheduler_note_progress();
-	if (r == 0 && sscanf(answer, "{\"created\":\"c%u\"}", &name) == 1)
-		model_checkpoint_created(name);
-	return r == 0 && strncmp(answer, "{\"error\"", 8) != 0;
+	return r == 0;
+}
+
+/* The answer of the server that was asked for a snapshot; "": none. */
+static void
+operator_note_snapshot(unsigned int name, const char *answer, int64_t until)
+{
+	if (strncmp(answer, "{\"name\":", 8) == 0)
+		model_snapshot_made(name, until);
+	else if (strstr(answer, "there is one of that name already"))
+		model_snapshot_refused(name);
+	else
+		model_snapshot_removed(name);
+}
+
+/* What the rules of the second export are now, or that they may change. */
+static void
+operator_note_rules(bool known, bool writes)
+{
+	client_plan.rules++;
+	client_plan.rules_known = known && !client_plan.reloads;
+	client_plan.twin_writes = writes;
 }
 
 static void
 operator_ask(void)
 {
 	struct socket *socket = network_connect(control);
-	char text[100];
 	const unsigned int life = client_plan.life;
-	bool answered = false;
-	unsigned int name;
+	const int64_t begin = scheduler_now();
+	char text[100], answer[100] = "";
+	unsigned int name, seconds;
 	uint64_t rate;
+	bool snapshot, well;
 
 	if (!socket)
 		return;
@@ -99,14 +119,30 @@ operator_ask(void)
 		model_checkpoint_deleted(name);
 	if (strncmp(text, "set iops-limit=", 15) == 0)
 		limit_model_set(0);
+	if (sscanf(text, "remove export=s%u", &name) == 1)
+		model_snapshot_removed(name);
+	snapshot = sscanf(text, "snapshot s%u expire=%u", &name, &seconds) == 2;
+	if (snapshot)
+		model_snapshot_asked(name);
+	if (strncmp(text, RULES, strlen(RULES)) == 0)
+		operator_note_rules(false, false);
 	trace("asks: %.*s", (int)strcspn(text, "\n"), text);
 	/* Now and then it does not wait for the answer. */
-	if (network_send(socket, text, strlen(text)) == 0 && !chance_once_in(10))
-		answered = operator_read_answer(socket);
-	if (answered && life == client_plan.life &&
-	    sscanf(text, "set iops-limit=%" SCNu64, &rate) == 1)
-		limit_model_set(rate);
+	if (network_send(socket, text, strlen(text)) < 0 || chance_once_in(10) ||
+	    !operator_read_answer(socket, answer, sizeof(answer)))
+		answer[0] = '\0';
 	network_close(socket, false);
+	well = answer[0] && strncmp(answer, "{\"error\"", 8) != 0 && life == client_plan.life;
+	if (well && strncmp(text, RULES, strlen(RULES)) == 0)
+		operator_note_rules(true, strstr(text, RULES "any"));
+	if (well && sscanf(text, "set iops-limit=%" SCNu64, &rate) == 1)
+		limit_model_set(rate);
+	/* The server counts whole seconds. */
+	if (snapshot)
+		operator_note_snapshot(name, life == client_plan.life ? answer : "",
+				       begin + (int64_t)(seconds - 1) * SECOND);
+	if (sscanf(answer, "{\"created\":\"c%u\"}", &name) == 1)
+		model_checkpoint_created(name);
 }
 
 static void *
@@ -114,7 +150,9 @@ operator_run(void *data)
 {
 	(void)data;
 	while (!stopping) {
-		scheduler_sleep((int64_t)chance_below(20) * MILLISECOND);
+		/* Low limits show what they do only if they last. */
+		scheduler_sleep((int64_t)chance_below(client_plan.crowded ? 1000 : 20) *
+				MILLISECOND);
 		if (client_plan.pause && !stopping)
 			scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause * 16));
 		if (!stopping)

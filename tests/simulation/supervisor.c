@@ -12,6 +12,7 @@
 #include "tests/simulation/io_ring.h"
 #include "tests/simulation/kaio.h"
 #include "tests/simulation/layer_disk.h"
+#include "tests/simulation/memory.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/operator.h"
@@ -42,13 +43,14 @@ bool supervisor_has_layer;
 
 static struct process *server; /* NULL: none */
 static struct process *dying;  /* killed, with calls in the kernel; NULL: none */
-static char arguments[ARGUMENTS][64];
+static char arguments[ARGUMENTS][96];
 static char *argument_list[ARGUMENTS + 1];
 static int argument_count, fixed_arguments; /* those that all lives have */
 static bool is_local;
 static bool engine_is_free; /* the server chooses it */
 static struct disk_mood usual_mood;
 static bool has_fiend;
+static bool twin_writes_at_start;
 static int64_t started_at; /* when the server was */
 static bool cut_next;      /* this life ends by a power cut */
 
@@ -81,7 +83,15 @@ supervisor_choose_place(void)
 	if (!is_local)
 		supervisor_add_argument("--address=127.0.0.1");
 	supervisor_add_argument(is_local ? places[place].local : places[place].remote);
-	supervisor_add_argument(supervisor_has_layer ? LAYER : IMAGE);
+	if (!client_plan.has_twin) {
+		supervisor_add_argument(supervisor_has_layer ? LAYER : IMAGE);
+	} else {
+		supervisor_add_argument("--export==" IMAGE ",lock=shared");
+		supervisor_add_argument(twin_writes_at_start
+						? "--export=twin=" IMAGE ",lock=shared"
+						: "--export=twin=" IMAGE
+						  ",lock=shared,allow=any,allow-write=uid:7");
+	}
 	client_plan.address = is_local ? places[place].path : places[place].port;
 	operator_plan_control(strchr(places[place].control, '=') + 1);
 }
@@ -110,6 +120,9 @@ supervisor_choose_arguments(void)
 	if (chance_once_in(8))
 		supervisor_add_argument("--memory=32M");
 	is_local = chance_once_in(2);
+	/* A layer that is written to cannot be shared. */
+	client_plan.has_twin = chance_once_in(3) && !supervisor_has_layer;
+	twin_writes_at_start = chance_once_in(2);
 	fixed_arguments = argument_count;
 	supervisor_choose_place();
 }
@@ -148,6 +161,9 @@ supervisor_choose_moods(void)
 		.refuse = chance_once_in(3) ? 50 : 0,
 	};
 	client_plan.fails_allowed = chance_once_in(3);
+	memory_scarcity = client_plan.fails_allowed && chance_once_in(3)
+				  ? (unsigned int)chance_between(30, 3000)
+				  : 0;
 	if (client_plan.fails_allowed) {
 		usual_mood.eio = chance_once_in(2) ? 300 : 0;
 		usual_mood.enospc = chance_once_in(2) ? 200 : 0;
@@ -236,10 +252,16 @@ supervisor_start(void)
 	for (unsigned int i = 0; i < client_plan.sectors; i++)
 		if (image->sectors[supervisor_has_layer ? layer_disk_sector(i) : i].lost)
 			model_doubt(i);
+	for (unsigned int i = 0; i < MODEL_SNAPSHOTS; i++)
+		model_snapshot_removed(i);
 	trace("starts a server");
 	client_plan.life++;
 	started_at = scheduler_now();
-	limit_model_set(0);
+	limit_model_begin(true);
+	client_plan.rules++;
+	client_plan.rules_known = true;
+	client_plan.reloads = false;
+	client_plan.twin_writes = twin_writes_at_start;
 	server = process_start(nbdloopd_main, argument_count, argument_list);
 	scheduler_note_progress();
 }
@@ -288,8 +310,9 @@ supervisor_kill(void)
 	process_kill(server);
 	dying = server;
 	server = NULL;
-	/* The next one may start before the last calls of this one have ended. */
-	if (!chance_once_in(3) || supervisor_may_go_back())
+	/* The next one may start before the last calls of this one have ended, and must wait. With
+	 * lock=shared it does not wait, and whoever says so sees to that. */
+	if (client_plan.has_twin || !chance_once_in(3) || supervisor_may_go_back())
 		supervisor_await_death();
 	else if (chance_once_in(2))
 		supervisor_choose_place();
@@ -338,6 +361,8 @@ supervisor_end(void)
 	trace("ends the server");
 	supervisor_ends++;
 	client_plan.ended_lives |= UINT32_C(1) << client_plan.life;
+	/* What waits at a limit is carried out at once. */
+	limit_model_begin(false);
 	signals_raise(server, SIGTERM);
 	supervisor_await_end();
 }
@@ -451,6 +476,10 @@ supervisor_live(void)
 	if (event_strikes(4, "asks for a reload") &&
 	    supervisor_sleep((int64_t)chance_below(20) * MILLISECOND)) {
 		trace("asks for a reload");
+		limit_model_begin(false);
+		client_plan.rules++;
+		client_plan.rules_known = false;
+		client_plan.reloads = true;
 		signals_raise(server, SIGHUP);
 	}
 	if (process_is_over(server) || !supervisor_let_live()) {
@@ -484,6 +513,7 @@ supervisor_finish(void)
 
 	supervisor_await_death();
 	disk_mood = (struct disk_mood){.direct_align = usual_mood.direct_align};
+	memory_scarcity = 0;
 	client_plan.leaves = 0;
 	client_plan.patience = client_plan.pause = 0;
 	before = client_answers;

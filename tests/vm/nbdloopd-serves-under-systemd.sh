@@ -168,6 +168,11 @@ expect_sandbox() # LOG [REGEX]
 	! grep 'not confined' "$1" || fail "a thread is not confined"
 }
 
+shows_exports()
+{
+	grep -qx 'serving [0-9]* exports on .*' <(systemctl show --property=StatusText --value nbdloopd.service)
+}
+
 # `systemctl reload' returns when the new export is there.  Editors replace the file.
 follow_configuration()
 {
@@ -178,11 +183,16 @@ follow_configuration()
 	mv /etc/nbdloopd.conf.new /etc/nbdloopd.conf
 	quietly systemctl reload nbdloopd.service
 	ask reloaded
-	# A broken one fails, and the server goes on.
+	# A broken one fails, and the server goes on; systemctl shows why, until it is mended.
 	echo 'portt = 1' >>/etc/nbdloopd.conf
 	must_fail systemctl reload nbdloopd.service
 	expect_active nbdloopd.service active
+	systemctl show --property=StatusText --value nbdloopd.service >"$dir/status.log"
+	grep -x 'serving with the old configuration, because the new one is wrong: .*portt.*' "$dir/status.log" ||
+		fail "after a reload that failed, systemctl shows: $(cat "$dir/status.log")"
 	sed -i '$d' /etc/nbdloopd.conf
+	quietly systemctl reload nbdloopd.service
+	wait_until "systemctl shows no mistake any more" shows_exports
 }
 
 start_hang()

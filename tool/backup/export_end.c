@@ -485,8 +485,8 @@ export_end_is_client(const struct end *end, const char *client)
 /* Bytes between two parts that it's better to ask about, too: each question takes a round trip. */
 #define GAP_MAX (UINT64_C(64) << 20)
 
-/* Bounds for what a server may tell, so that one that means harm neither fills the memory nor keeps
- * a backup busy for ever. */
+/* Bounds for the answers of a server. A hostile server can then neither fill the memory nor keep a
+ * backup busy for ever. */
 #define GRAIN         4096      /* bytes: a shorter part is no hole, and no part without changes */
 #define PARTS_MAX     (1 << 24) /* of a plan: what comes after them is data, or changed */
 #define SHORT_ANSWERS (1 << 16) /* that tell of less than a grain, though more was asked about */

@@ -24,7 +24,7 @@ static const struct export_column columns_of_exports[] = {
 	{"CONNECTIONS", "number of connections", "connections", true, true},
 	{"LIMITS", "limits of all clients together", "limits", true, false},
 	{"CLIENT-LIMITS", "limits of each client", "client_limits", false, false},
-	{"ALLOW", "rules: who can connect", "allow", false, false},
+	{"ALLOW", "rules: who can choose the export", "allow", false, false},
 	{"ALLOW-WRITE", "rules: who can write", "allow_write", false, false},
 	{"ENGINE", "how the server accesses the image", "engine", false, false},
 	{"HELD", "requests that a limit holds back now", "limited_now", false, true},

@@ -42,9 +42,9 @@ source_ceph_ask(struct source *source, GError **error);
 
 /*
  * Takes note of what the server tells: that it has taken the image's lock, or given it back, or
- * lost it.  What it could not tell any more is safe: the next server takes the place of the last
- * known owner, and if anybody else has the lock, or nobody and that owner did not give it back, it
- * refuses, and the device ends.
+ * lost it.  What it could not tell any more is safe: the next server replaces the last known owner.
+ * It refuses if anybody else has the lock, or if nobody has it although that owner did not give it
+ * back.  The device then ends.
  */
 void
 source_ceph_take_event(struct source *source, const struct event *event);

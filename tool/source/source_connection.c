@@ -328,10 +328,11 @@ source_connection_close(struct source_connection *connection)
 }
 
 /*
- * The kernel counts no records, but bytes.  Of our own, where a record is full, its data are most
- * of its bytes.  A smaller one counts for less: the limit (RFC 8446, 5.5) is about how many blocks
- * of 16 bytes the cipher takes, and it takes less than one for each 13 bytes on the wire of the
- * smallest record that the nbd driver sends, which has 28 bytes of data and 22 around them.
+ * The kernel counts bytes, not records. In a full record that we send, most bytes are data. A
+ * smaller record counts for less: the limit (RFC 8446, 5.5) is about the number of blocks of 16
+ * bytes that the cipher encrypts. The smallest record that the nbd driver sends has 28 bytes of
+ * data and 22 bytes around them. Even there, the cipher encrypts less than one block for each 13
+ * bytes on the wire.
  *
  * Its records are the server's own business: GnuTLS changes the keys after so many, and that ends
  * the connection.  The requests in flight then have to wait for their timeout, so it is better to

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What nbdloop top watches: a device, or a server by its control socket.  A thread asks its server,
- * so that one that hangs holds up neither the others nor the screen; only one thread at a time asks
- * for a source, for at most some 10 seconds.
+ * so a server that hangs delays neither the other servers nor the screen.  Only one thread at a
+ * time asks for a source, for at most some 10 seconds.
  */
 #ifndef TOOL_TOP_WATCHED_H
 #define TOOL_TOP_WATCHED_H

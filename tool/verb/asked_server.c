@@ -91,6 +91,7 @@ asked_server_find(struct asked_server *server, const char *text, GError **error)
 {
 	const char *export;
 	g_autofree char *socket = find_socket(text, &export);
+	g_autoptr(GError) why = NULL;
 
 	*server = (struct asked_server){.text = text};
 	if (asked_server_is_device(text))
@@ -100,7 +101,12 @@ asked_server_find(struct asked_server *server, const char *text, GError **error)
 			       "%s is neither a device, such as /dev/nbd0, nor the control socket "
 			       "of a server%s",
 			       text, access(text, F_OK) < 0 ? ": there is no such file" : "");
-	return asked_server_find_export(server, text, error);
+	if (asked_server_find_export(server, text, &why))
+		return true;
+	if (!strpbrk(text, "/:") && failure_is(why, ENOENT))
+		return failure(error, ENOENT, "%s is no device, such as nbd0; as an export: %s",
+			       text, why->message);
+	return failure_pass(error, &why);
 }
 
 void

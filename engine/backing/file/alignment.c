@@ -68,10 +68,10 @@ try_read(int fd, unsigned int align)
 }
 
 /*
- * A direct write into a hole of a file without extents goes through the page cache. If such a write
- * makes a page dirty again before the end of a direct write to another part of it, the kernel takes
- * the direct write for lost ("Page cache invalidation failure on direct I/O"), and the next sync
- * fails. With whole pages, no two writes in flight share a page.
+ * A direct write into a hole of a file without extents goes through the page cache. Such a
+ * write may make a page dirty again while a direct write to another part of the page is in flight.
+ * The kernel then considers the direct write lost ("Page cache invalidation failure on direct
+ * I/O"), and the next sync fails. With whole pages, no two writes in flight share a page.
  */
 static bool
 is_without_extents(int fd)

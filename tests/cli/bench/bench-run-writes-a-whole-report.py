@@ -33,6 +33,15 @@ def report_is_whole():
         if line.startswith("|") and lines[at - 1].startswith("|"):
             assert line.count("|") == lines[at - 1].count("|"), "a table's row has too many or too few cells: " + line
 
+    # A section of cells begins with its first cell in one line, and the summary has magnitudes.
+    for key in ("S1", "S3", "S4", "Cache", "Peers"):
+        assert re.search(rf"^## {key}: .*\n\n\*\*4 KiB random \w+, depth \d+.*: .* makes [\d.]+ times the IOPS of ",
+                         text, re.M), f"{key} has no headline"
+    assert re.search(r"^\| Peers \| nbdloopd \| file \|.* \| [\d.]+ \([\d.]+–[\d.]+\) \|$", text, re.M), "no magnitudes"
+    for name in re.findall(r"\((peers[a-z0-9-]*)\.svg\)", text):
+        with open(f"report/{name}.gnuplot", encoding="utf-8") as f:
+            assert "linecolor rgb '#1f77b4' title 'nbdloopd'" in f.read(), name
+
     # Each plot that the report shows exists in both forms, and has something drawn in it.
     plots = re.findall(r"^!\[.*\]\((.*)\.svg\)$", text, re.M)
     assert len(plots) == len(set(plots)) >= 10, plots

@@ -83,7 +83,7 @@ run_example() # SCRIPT
 	! grep -E 'error: |"error"|[Cc]ould not|warning: ' "$dir/example.log" >&2 || fail "an example complains: $name"
 }
 
-mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/changes" "$dir/limits" "$dir/snapshots" "$dir/tls" "$dir/backup" "$dir/exports" "$dir/rules"
+mkdir "$dir/manual" "$dir/readme" "$dir/control" "$dir/server" "$dir/changes" "$dir/limits" "$dir/snapshots" "$dir/tls" "$dir/backup" "$dir/exports" "$dir/rules" "$dir/qemu"
 "$python" "$lib/examples.py" "$manual" "$dir/manual" EXAMPLES "DEBUG FLAG"
 "$python" "$lib/examples.py" "$top/README" "$dir/readme"
 pages=()
@@ -96,6 +96,7 @@ if [ -x "$top_builddir/tool/nbdloop" ]; then
 	"$python" "$lib/examples.py" "$top/man/nbdloopd.pod" "$dir/rules" "Rules"
 	"$python" "$lib/examples.py" "$top/man/nbdloop-export.pod" "$dir/exports" EXAMPLES
 	"$python" "$lib/examples.py" "$top/man/nbdloop-limits.pod" "$dir/limits" EXAMPLES
+	"$python" "$lib/examples.py" "$top/man/nbdloop-qemu.pod" "$dir/qemu" QEMU LIBVIRT QCOW2 "WHY AN EXPORT IS READ-ONLY"
 	"$python" "$lib/examples.py" "$top/man/nbdloop-snapshots.pod" "$dir/snapshots" EXAMPLES
 	"$python" "$lib/examples.py" "$top/man/nbdloop-backup.pod" "$dir/backup" EXAMPLES
 	! nbdloop keys certificates --server=localhost "$dir/made" >"$dir/keys.log" 2>&1 ||
@@ -104,7 +105,7 @@ fi
 for example in "$dir"/manual/[0-9][0-9] "$dir"/readme/[0-9][0-9] "$dir"/server/[0-9][0-9] "$dir"/changes/[0-9][0-9]; do
 	run_example "$example"
 done
-for example in "$dir"/tls/[0-9][0-9] "$dir"/backup/[0-9][0-9] "$dir"/rules/[0-9][0-9] "$dir"/exports/[0-9][0-9] \
+for example in "$dir"/tls/[0-9][0-9] "$dir"/backup/[0-9][0-9] "$dir"/rules/[0-9][0-9] "$dir"/exports/[0-9][0-9] "$dir"/qemu/[0-9][0-9] \
 	"$dir"/limits/[0-9][0-9] "$dir"/snapshots/[0-9][0-9] "$dir"/control/[0-9][0-9]; do
 	[ ! -e "$example" ] || run_example "$example"
 done

@@ -119,6 +119,7 @@ refuses 'TARGET is missing: nbdloop restore' restore "$dir"
 refuses 'DEVICE\|SOCKET\|\[SOCKET:\]EXPORT\|URI is missing: nbdloop check' check
 refuses 'disk.img is neither a device, such as /dev/nbd0, nor the control socket of a server$' check "$image"
 refuses 'disk.img is neither a device' list "$image"
+[ -e /run/nbdloopd/control.sock ] || refuses 'ndb0 is no device, such as nbd0; as an export: there is no control socket /run/nbdloopd/control.sock' list ndb0
 refuses 'disk.img is neither a device' set --direct-io=on "$image"
 refuses 'disk.img is neither a device' resize "$image"
 refuses '"web" is no device: list takes devices, or one SOCKET' list nbd0 web

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -162,7 +163,8 @@ read_access(const char *allow, const char *allow_write)
 	return access;
 }
 
-/* Clients that neither, only allow, only allow-write, or both name. */
+/* Clients that neither, only allow, only allow-write, or both name. A private one may always read.
+ */
 START_TEST(rights_follow_from_both_lists)
 {
 	static const struct {
@@ -187,6 +189,11 @@ START_TEST(rights_follow_from_both_lists)
 			local.uid = uid;
 			ck_assert_msg(access_right(access, &local) == rows[i].rights[uid],
 				      "row %zu, uid %u", i, uid);
+			local.private = true;
+			ck_assert_msg(access_right(access, &local) ==
+					      MAX(rows[i].rights[uid], ACCESS_READ),
+				      "row %zu, uid %u, private", i, uid);
+			local.private = false;
 		}
 		access_release(access);
 	}

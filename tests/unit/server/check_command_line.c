@@ -207,8 +207,9 @@ START_TEST(uri_names_the_first_address_and_export)
 	assert_uri("nbd://[::1]:10809/", NULL, "--address=[::1]", "--address=any", "x");
 	assert_uri("nbd+vsock://1:99/", NULL, "--vsock=99", "x");
 	assert_uri("nbds://localhost:10809/", NULL, "--tls-psk=k", "-p10809", "x");
-	assert_uri("nbds+unix:///?socket=/s", "/s", "--tls-psk=k", "-U/s", "x");
-	assert_uri("nbd+unix:///?socket=/s", "/s", "--tls-psk=k", "--tls=allow", "-U/s", "x");
+	assert_uri("nbd+unix:///?socket=/s", "/s", "--tls-psk=k", "-U/s", "x");
+	assert_uri("nbds+unix:///?socket=/s", "/s", "--tls-psk=k", "--tls=require", "-U/s", "x");
+	assert_uri("nbd://localhost:10809/", NULL, "--tls-psk=k", "--tls=allow", "-p10809", "x");
 }
 END_TEST
 
