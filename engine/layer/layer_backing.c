@@ -222,11 +222,12 @@ layer_backing_adopt(struct backing *backing, const struct image_config *config, 
 		r = layers_open(backing->fd, &wish, &backing->layers, error);
 	if (r < 0)
 		return r;
+	/* From here on, backing_close() closes the chain, too. */
+	backing->kind = &backing_layer;
 	if (backing->writable && backing->layers->header.state == LAYER_SEALED)
 		return error_set(error, -EAGAIN, "%s: the layer was sealed just now; try again",
 				 backing->path);
 	backing->start = backing->layers->header.data_at;
-	backing->kind = &backing_layer;
 	layer_check_direct(backing);
 	r = layer_keeper_begin(backing->layers, backing->fd, backing->writable);
 	return r < 0 ? error_set(error, r, "%s: its map can't be kept: %s", backing->path,
