@@ -27,6 +27,8 @@ struct backing {
 	uint64_t start;        /* where the disk begins in it, in bytes; 0 but for a layer */
 	int fd;                /* open through the page cache */
 	int direct_fd;         /* open with O_DIRECT; -1: not possible */
+	bool indirect;         /* the kind has .read, or there are layers: a chunk's bytes may be
+				 elsewhere than in .fd and .direct_fd */
 	bool writable;
 	bool page_cache; /* this machine's page cache may hold bytes of it */
 	bool block_device;

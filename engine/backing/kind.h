@@ -163,7 +163,7 @@ struct backing_kind {
 
 	/* Reads in place of the kernel's calls on .fd and .direct_fd (`direct`). Returns the number
 	 * of bytes or -errno. The backing is then read-only, and its image has the engine
-	 * `threads`. NULL: the kernel's calls read. */
+	 * `threads`; .indirect is set. NULL: the kernel's calls read. */
 	int (*read)(const struct backing *backing, bool direct, void *buffer, size_t length,
 		    uint64_t offset);
 

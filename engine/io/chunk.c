@@ -55,18 +55,27 @@ chunk_transfer(int fd, const struct chunk *chunk)
 	return r;
 }
 
+/* For a kind with .read. */
+static int
+chunk_execute_by_kind(const struct backing *backing, const struct chunk *chunk)
+{
+	if (chunk->op == CHUNK_READ)
+		return backing->kind->read(backing, chunk->direct, chunk->buffer, chunk->length,
+					   chunk->offset);
+	/* It is read-only, so it has nothing to sync either. */
+	return chunk->op == CHUNK_SYNC ? 0 : -EPERM;
+}
+
 int
 chunk_execute(const struct backing *backing, const struct chunk *chunk)
 {
-	int fd = chunk_fd(backing, chunk);
+	int fd = chunk->direct ? backing->direct_fd : backing->fd;
 	ssize_t r = -1;
 
-	if (backing->kind && backing->kind->read) {
-		if (chunk->op == CHUNK_READ)
-			return backing->kind->read(backing, chunk->direct, chunk->buffer,
-						   chunk->length, chunk->offset);
-		/* It is read-only, so it has nothing to sync either. */
-		return chunk->op == CHUNK_SYNC ? 0 : -EPERM;
+	if (backing->indirect) {
+		if (!backing->layers)
+			return chunk_execute_by_kind(backing, chunk);
+		fd = chunk_fd(backing, chunk);
 	}
 	switch (chunk->op) {
 	case CHUNK_READ:

@@ -182,7 +182,7 @@ plan_space(const struct image *image, struct io *io, struct chunk *chunk)
 
 	if (mode < 0 && io->op == IO_DISCARD) {
 		io->issued = io->length; /* a discard is advice, which we cannot follow here */
-		io->marked = true;       /* and has changed nothing */
+		io->care |= IO_MARKED;   /* and has changed nothing */
 		return false;
 	}
 	write = io->op == IO_ZERO ? plan_zero_by_writing(image, io, mode) : 0;

@@ -223,7 +223,8 @@ io_start(struct ioctx *ctx, struct io *io)
 void
 io_submit(struct ioctx *ctx, struct io *io)
 {
-	io->ranged = io->retried = false;
+	io->ranged = false;
+	io->care = 0;
 	io_start(ctx, io);
 	if (io->op == IO_FLUSH)
 		io->length = 0;
@@ -242,8 +243,7 @@ io_retry_part(struct io *whole, struct io *part)
 	}
 	if (part != whole)
 		part->ranged = false;
-	part->retried = true;
-	part->marked = part->committed = false;
+	part->care = IO_RETRIED;
 	io_start(whole->ctx, part);
 	if (part->result < 0 || !whole->ctx->image->steps ||
 	    whole->ctx->image->steps->before_retry(part))
@@ -258,6 +258,26 @@ io_release_range(struct io *io)
 	io->ranged = false;
 }
 
+/* A write that failed and may be tried again keeps its range. */
+static inline void
+io_end_range(struct io *io)
+{
+	if (!(io->result < 0 && (io->flags & IO_KEEP_RANGE)))
+		io_release_range(io);
+}
+
+/* Returns whether the io may go on; otherwise io_settle() is called again. A retry keeps its range.
+ */
+static __attribute__((noinline)) bool
+io_take_care(struct io *io)
+{
+	if ((io->care & IO_STEPS) && io->result == 0 && !io->ctx->image->steps->after_change(io))
+		return false;
+	if (!(io->care & IO_RETRIED))
+		io_end_range(io);
+	return true;
+}
+
 void
 io_settle(struct io *io)
 {
@@ -269,12 +289,10 @@ io_settle(struct io *io)
 		io_queue(ctx, io);
 		return;
 	}
-	if (ctx->image->steps && io->result == 0 && io_changes_data(io) &&
-	    !ctx->image->steps->after_change(io))
+	if (!io->care)
+		io_end_range(io);
+	else if (!io_take_care(io))
 		return;
-	/* A write that failed and may be tried again keeps its range, as does such a retry. */
-	if (!io->retried && !(io->result < 0 && (io->flags & IO_KEEP_RANGE)))
-		io_release_range(io);
 	/* All data is written, and FUA still requires a sync. */
 	if (io->result == 0 && (io->flags & IO_FUA) && !io->durable && io->op != IO_READ) {
 		io->syncing = true;

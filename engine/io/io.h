@@ -34,6 +34,13 @@ enum {
 	IO_KEEP_RANGE = 8, /* WRITE: after a failure, keeps the range until io_release_range() */
 };
 
+enum io_care {
+	IO_RETRIED = 1,   /* issued by io_retry_part(), whose caller releases the range */
+	IO_STEPS = 2,     /* a change of an image with io_steps */
+	IO_MARKED = 4,    /* on a layer: its granules are marked, or need not be */
+	IO_COMMITTED = 8, /* on a layer: a commit has taken the place of its sync */
+};
+
 struct io {
 	/* Set by the caller, which must not touch other members from io_submit() until done(). */
 	enum io_op op;
@@ -72,9 +79,8 @@ struct io {
 	bool syncing;           /* only the last chunk, an fdatasync, is missing */
 	bool durable;           /* FUA: on stable storage, or will be after the chunk in flight */
 	bool ranged;            /* .range is held, and the observers are being asked or were */
-	bool marked;            /* on a layer: its granules are marked, or need not be */
-	bool committed;         /* on a layer: a commit has taken the place of its sync */
-	bool retried;           /* issued by io_retry_part(), whose caller releases the range */
+	uint8_t care;           /* what is to be thought of before it is done: enum io_care; 0:
+				   nothing */
 	bool reported;          /* its failure is in the log */
 	bool in_registered;     /* bytes of it moved to or from registered memory */
 	struct range range;     /* not set before a change asks for it */
@@ -83,7 +89,8 @@ struct io {
 
 /* What the ios of an image need besides their chunks; all are called on the context's thread. */
 struct io_steps {
-	/* Called when all chunks of a change have succeeded, and before its range is released.
+	/* Called when all chunks of a change with IO_STEPS have succeeded, and before its range is
+	 * released.
 	 * Returns whether the io may go on; otherwise io_settle() is called again. */
 	bool (*after_change)(struct io *io);
 	/* Called before a part of a failed change is issued again (io_retry_part()). Returns

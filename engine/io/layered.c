@@ -351,7 +351,7 @@ layered_before_change(struct observer *observer, struct range *range)
 	struct layered *layered = container_of(observer, struct layered, observer);
 	struct io *io = io_of_range(range);
 
-	io->marked = io->committed = false;
+	io->care |= IO_STEPS;
 	return !layered_lacks_edges(layered, io) || layered_begin(io, LAYERED_COPY);
 }
 
@@ -359,8 +359,10 @@ layered_before_change(struct observer *observer, struct range *range)
 static bool
 layered_before_retry(struct io *io)
 {
-	io->marked = io->committed = false;
-	return !io_changes_data(io) || !layered_lacks_edges(io->ctx->image->layered, io) ||
+	if (!io_changes_data(io))
+		return true;
+	io->care |= IO_STEPS;
+	return !layered_lacks_edges(io->ctx->image->layered, io) ||
 	       layered_begin(io, LAYERED_COPY_AGAIN);
 }
 
@@ -378,14 +380,14 @@ layered_after_change(struct io *io)
 	const struct layered *layered = io->ctx->image->layered;
 	const struct layer_span span = layered_span(layered, io);
 
-	if (!io->marked) {
-		io->marked = true;
+	if (!(io->care & IO_MARKED)) {
+		io->care |= IO_MARKED;
 		if (!layer_map_has_all(&layered->layers->map, span.first, span.end,
 				       layered->layers->top) &&
 		    !layered_begin(io, LAYERED_MARK))
 			return false;
 	}
-	if (!io->committed)
+	if (!(io->care & IO_COMMITTED))
 		layered_check_durable(io);
 	return true;
 }
@@ -398,7 +400,8 @@ layered_sync(struct io *io)
 	    !atomic_load_explicit(&io->ctx->image->cached, memory_order_relaxed))
 		return false;
 	io->syncing = false;
-	io->durable = io->committed = true;
+	io->durable = true;
+	io->care |= IO_COMMITTED;
 	if (layered_begin(io, LAYERED_COMMIT))
 		io_settle(io);
 	return true;

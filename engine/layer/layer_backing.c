@@ -224,6 +224,7 @@ layer_backing_adopt(struct backing *backing, const struct image_config *config, 
 		return r;
 	/* From here on, backing_close() closes the chain, too. */
 	backing->kind = &backing_layer;
+	backing->indirect = true;
 	if (backing->writable && backing->layers->header.state == LAYER_SEALED)
 		return error_set(error, -EAGAIN, "%s: the layer was sealed just now; try again",
 				 backing->path);

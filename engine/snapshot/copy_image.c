@@ -167,6 +167,7 @@ copy_image_open(const struct copy_image_wish *wish, const struct image_config *w
 	backing.path = path;
 	backing.state = self;
 	backing.identity = self->identity;
+	backing.indirect = true;
 	backing.writable = backing.page_cache = backing.in_memory = false;
 	/* Requests are carried out by threads, which ask the kernel themselves. */
 	config.engine = ENGINE_THREADS;

@@ -138,7 +138,7 @@ assert_range_held(const struct chunk *chunk)
 	uint64_t start = io->ctx->image->config.offset + chunk->start;
 
 	/* For a part that is retried, the whole io holds the range (io_retry_part()). */
-	if (chunk->op == CHUNK_SYNC || io->op == IO_READ || io->retried)
+	if (chunk->op == CHUNK_SYNC || io->op == IO_READ || (io->care & IO_RETRIED))
 		return;
 	ck_assert(io->ranged);
 	ck_assert_uint_le(io->range.start, start);
