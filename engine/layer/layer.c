@@ -249,15 +249,55 @@ layers_load_recent(struct layers *layers, int fd)
 
 /* ---- opening a base */
 
+#define BASE_FLAGS (O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
+
+/* Sets where an open file really is, an absolute path without links. Returns its length or -errno.
+ */
+static ssize_t
+chain_where(int fd, char path[4096])
+{
+	char link[64];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, 4095);
+	if (n < 0)
+		return -errno;
+	path[n] = '\0';
+	return n;
+}
+
+/* For kernels without openat2(), before 5.6: looks afterwards where the file lies. */
+static int
+chain_open_and_look(int dir, const char *path)
+{
+	int CLEANUP_CLOSE fd = openat(dir, path, BASE_FLAGS);
+	char root[4096], file[4096];
+	ssize_t length;
+
+	if (fd < 0)
+		return -errno;
+	length = chain_where(dir, root);
+	if (length < 0 || chain_where(fd, file) < 0)
+		return -errno;
+	while (length > 0 && root[length - 1] == '/')
+		length--;
+	if (strncmp(file, root, (size_t)length) != 0 || file[length] != '/')
+		return -EXDEV;
+	return steal_fd(&fd);
+}
+
 static int
 chain_open_beneath(int dir, const char *path)
 {
 	struct open_how how = {
-		.flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
+		.flags = BASE_FLAGS,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
 	};
 	long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
 
+	if (fd < 0 && errno == ENOSYS)
+		return chain_open_and_look(dir, path);
 	return fd < 0 ? -errno : (int)fd;
 }
 
@@ -472,17 +512,13 @@ chain_add_base(struct chain *chain, int dir, char **error)
 static int
 chain_directory(int fd)
 {
-	char link[64], path[4096];
+	char path[4096];
 	struct stat st, seen;
 	int CLEANUP_CLOSE dir = -1;
-	ssize_t n;
 	char *name;
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	if (n < 0 || fstat(fd, &st) < 0)
+	if (chain_where(fd, path) < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	path[n] = '\0';
 	name = strrchr(path, '/');
 	if (!name)
 		return -ENOENT;

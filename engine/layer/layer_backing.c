@@ -231,6 +231,11 @@ layer_backing_adopt(struct backing *backing, const struct image_config *config, 
 	backing->start = backing->layers->header.data_at;
 	layer_check_direct(backing);
 	r = layer_keeper_begin(backing->layers, backing->fd, backing->writable);
+	if (r == -ENODATA)
+		return error_set(error, r,
+				 "%s: whether the machine has rebooted since the layer was written "
+				 "to is not known: /proc/sys/kernel/random/boot_id can't be read",
+				 backing->path);
 	return r < 0 ? error_set(error, r, "%s: its map can't be kept: %s", backing->path,
 				 strerror(-r))
 		     : 0;

@@ -19,10 +19,14 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -386,12 +390,43 @@ START_TEST(base_is_looked_for_where_its_layer_really_is)
 }
 END_TEST
 
-/* A link that leads out of the tree of the layer is not followed, wherever in the path it is. */
+/* This process has a kernel without openat2() from now on. */
+static void
+become_old(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+START_TEST(layer_needs_no_openat2_and_no_more_than_a_boot_id)
+{
+	become_old();
+	start_server(layer_path);
+	assert_disk(was);
+	stop_server();
+	boot[0] = '\0';
+	ck_assert_int_eq(try_server(layer_path), -ENODATA);
+	ck_assert(error_has("boot_id can't be read"));
+}
+END_TEST
+
+/* A link that leads out of the tree of the layer is not followed, wherever in the path it is. The
+ * second time, the kernel is an old one. */
 START_TEST(base_outside_of_the_layers_tree_is_refused)
 {
 	static const char *const paths[] = {"../base.raw", "out/base.raw", "file.raw"};
 	char path[SCRATCH_PATH + 32], layer[SCRATCH_PATH + 32];
 
+	if (_i == 1)
+		become_old();
 	path_in(path, "in");
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	path_in(path, "in/out");
@@ -645,7 +680,8 @@ main(void)
 		{.test = raw_bytes_named_as_a_layer_are_refused},
 		{.test = chain_may_be_as_deep_as_it_is_said_and_no_deeper},
 		{.test = base_is_looked_for_where_its_layer_really_is},
-		{.test = base_outside_of_the_layers_tree_is_refused},
+		{.test = base_outside_of_the_layers_tree_is_refused, .last = 2},
+		{.test = layer_needs_no_openat2_and_no_more_than_a_boot_id},
 		{.test = torn_map_block_is_replaced_by_its_other_generation},
 		{.test = damaged_map_of_a_layer_that_was_ended_well_is_refused},
 		{.test = no_damaged_byte_changes_the_disk, .last = 7},
