@@ -113,7 +113,7 @@ copy_fini(struct copy *copy)
 /* ---- breaking */
 
 /* Returns whether the copy was whole until now. */
-static bool
+static bool __attribute__((format(printf, 2, 0)))
 copy_note_break(struct copy *copy, const char *format, va_list values)
 {
 	bool first;

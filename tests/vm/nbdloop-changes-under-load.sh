@@ -31,7 +31,9 @@ upgrade_package()
 	cp "$dir/program/nbdloopd" "$dir/program/nbdloopd.dpkg-new"
 	mv "$dir/program/nbdloopd.dpkg-new" "$dir/program/nbdloopd"
 	if [ -e "$script" ]; then
-		quietly sh "$script" configure 0.1.0-0
+		# Its directory for keys is there: what debhelper adds would make the user.
+		mkdir -p "$dir/etc/nbdloopd"
+		DPKG_ROOT=$dir quietly sh "$script" configure 0.1.0-0
 	else
 		quietly nbdloop replace-server "$device"
 	fi

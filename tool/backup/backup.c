@@ -275,8 +275,16 @@ static bool
 chain_add(const struct backup_job *job, const struct backup_source *source, const char *path,
 	  struct delta_header *header, GError **error)
 {
-	int fd = durable_begin(path, error);
+	struct stat there;
+	int fd;
 
+	/* The caller has the lock, so nobody makes the file meanwhile. */
+	if (lstat(path, &there) == 0)
+		return failure(error, EEXIST, "%s is there, but its directory does not list it",
+			       path);
+	if (errno != ENOENT)
+		return failure_errno(error, errno, "%s", path);
+	fd = durable_begin(path, error);
 	if (fd < 0)
 		return false;
 	if (backup_write_delta(job, source, fd, path, header, error)) {

@@ -45,12 +45,16 @@ backup_date_is(const char *text)
 static GDateTime *
 backup_date_day_end(GDateTime *moment, int days)
 {
-	g_autoptr(GDateTime) day =
+	/* Each day has a noon, but some have no midnight: the clocks go forward then. */
+	g_autoptr(GDateTime) noon =
 		g_date_time_new_local(g_date_time_get_year(moment), g_date_time_get_month(moment),
-				      g_date_time_get_day_of_month(moment), 0, 0, 0);
-	g_autoptr(GDateTime) next = g_date_time_add_days(day, days + 1);
+				      g_date_time_get_day_of_month(moment), 12, 0, 0);
+	g_autoptr(GDateTime) next = g_date_time_add_days(noon, days + 1);
+	g_autoptr(GDateTime) begin =
+		g_date_time_new_local(g_date_time_get_year(next), g_date_time_get_month(next),
+				      g_date_time_get_day_of_month(next), 0, 0, 0);
 
-	return g_date_time_add_seconds(next, -1);
+	return g_date_time_add_seconds(begin, -1);
 }
 
 /* NULL: it is no date. */

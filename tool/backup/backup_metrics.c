@@ -6,6 +6,7 @@
 #include "tool/backup/durable.h"
 
 #include <inttypes.h>
+#include <sys/stat.h>
 
 /* ---- the target */
 
@@ -26,6 +27,17 @@ metrics_note_chain(struct backup_metrics *metrics)
 	}
 }
 
+/* Returns whether the target is what its last backup left there; of an export, nobody knows. */
+static bool
+metrics_target_is_whole(const char *target, const struct backup_state *state, bool may_be_export)
+{
+	struct stat st;
+
+	if (stat(target, &st) < 0)
+		return may_be_export;
+	return !S_ISREG(st.st_mode) || backup_state_is_of_file(state, &st);
+}
+
 void
 backup_metrics_note_target(struct backup_metrics *metrics, const char *state)
 {
@@ -36,7 +48,7 @@ backup_metrics_note_target(struct backup_metrics *metrics, const char *state)
 	if (g_file_test(metrics->target, G_FILE_TEST_IS_DIR))
 		metrics_note_chain(metrics);
 	else if (backup_state_read(&read, state ? state : beside, NULL) && read.complete &&
-		 (state || g_file_test(metrics->target, G_FILE_TEST_EXISTS)))
+		 metrics_target_is_whole(metrics->target, &read, state != NULL))
 		metrics->last_good = read.seconds;
 }
 

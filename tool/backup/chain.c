@@ -90,9 +90,15 @@ find_names(const char *directory, GError **error)
 	if (!dir)
 		return FAILURE_NULL(error, ENOENT, "%s", why->message);
 	names = g_ptr_array_new_with_free_func(g_free);
-	while ((name = g_dir_read_name(dir))) {
+	/* An error must not look like a directory with fewer backups. */
+	for (errno = 0; (name = g_dir_read_name(dir)); errno = 0) {
 		if (g_str_has_suffix(name, ".delta"))
 			g_ptr_array_add(names, g_strdup(name));
+	}
+	if (errno != 0) {
+		failure_errno(error, errno, "%s: reading its names", directory);
+		g_ptr_array_unref(names);
+		return NULL;
 	}
 	g_ptr_array_sort(names, chain_compare_names);
 	return names;

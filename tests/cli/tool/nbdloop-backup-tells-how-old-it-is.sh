@@ -6,7 +6,7 @@
 . "$(dirname "$0")/../../lib/functions.sh"
 
 require_nbdloop
-require qemu-io jq cmp
+require qemu-io jq cmp strace
 truncate -s 8M "$dir/disk.img" "$dir/replica.img"
 start_nbdloopd --control "$dir/control" --export "disk=$dir/disk.img" --export "replica=$dir/replica.img"
 uri="nbd+unix:///disk?socket=$sock" replica="nbd+unix:///replica?socket=$sock"
@@ -66,6 +66,19 @@ source=$dir/control:disk
 must_fail nbdloop backup --format=delta -i --metrics="$dir/nowhere/disk.prom" "$source" "$chain"
 grep -q 'the backup is complete, but its metrics were not written: .*nowhere' "$dir/refused.log" || fail "$(cat "$dir/refused.log")"
 
+# A directory that cannot be read is not one without backups, which a full one would replace.
+before=$(cat "$chain"/*.delta | cksum)
+for mode in "--incremental=auto" ""; do
+	# shellcheck disable=SC2086 # one word, or none
+	must_fail strace -f -qq -o "$dir/calls" -P "$chain" -e trace=getdents64 -e inject=getdents64:error=EIO \
+		nbdloop backup --format=delta $mode --metrics="$metrics" "$source" "$chain"
+	grep -q 'reading its names: Input/output error' "$dir/refused.log" || fail "$(cat "$dir/refused.log")"
+	expect_equal "failed" 1 "$(metric last_run_failed "$chain")"
+	expect_equal "the backups" "$before" "$(cat "$chain"/*.delta | cksum)"
+done
+must_fail strace -f -qq -o "$dir/calls" -P "$chain" -e trace=getdents64 -e inject=getdents64:error=EIO \
+	nbdloop backup list "$chain"
+
 must_fail nbdloop backup "$dir/control" "$dir/none.img"
 grep -q 'control has several exports: name one, as in .*control:EXPORT: "disk", "replica"$' "$dir/refused.log" ||
 	fail "the exports are not listed: $(cat "$dir/refused.log")"
@@ -80,6 +93,12 @@ for round in 1 2; do
 	quietly cmp "$dir/disk.img" "$dir/raw.img"
 	quietly cmp "$dir/disk.img" "$dir/replica.img"
 done
+# One that somebody has changed is no good backup.
+cp --preserve=timestamps "$dir/raw.img" "$dir/kept.img"
+printf x | dd of="$dir/raw.img" bs=1 conv=notrunc status=none
+must_fail nbdloop backup -i --metrics="$metrics" "$source" "$dir/raw.img"
+expect_equal "the last good one of a changed file" 0 "$(metric last_good_timestamp_seconds "$dir/raw.img")"
+cp --preserve=timestamps "$dir/kept.img" "$dir/raw.img"
 nbdloop backup list --json "$dir/raw.img" | jq -e '.backups[0].number == null and (.backups[0].source | endswith(":disk"))' >/dev/null ||
 	fail "a raw backup is not listed"
 must_fail nbdloop backup list "$dir/disk.img"

@@ -31,6 +31,28 @@ begin_in_berlin(void)
 	setenv("TZ", "Europe/Berlin", 1);
 }
 
+/* In Cairo, 24 April 2026 begins at one o'clock. */
+START_TEST(day_without_a_midnight_ends_before_the_next_one)
+{
+	static const char *const all[][2] = {
+		{"2026-04-23", "2026-04-23T21:59:59Z"},
+		{"2026-04-24", "2026-04-24T20:59:59Z"},
+		{"today", "2026-04-24T20:59:59Z"},
+		{"yesterday", "2026-04-23T21:59:59Z"},
+	};
+	uint64_t now;
+
+	setenv("TZ", "Africa/Cairo", 1);
+	now = seconds_of("2026-04-24T12:00:00");
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		uint64_t seconds;
+
+		ck_assert(backup_date_parse(all[i][0], now, &seconds, NULL));
+		ck_assert_msg(seconds == seconds_of(all[i][1]), "%s", all[i][0]);
+	}
+}
+END_TEST
+
 START_TEST(dates_reach_to_their_ends)
 {
 	static const struct {
@@ -179,6 +201,7 @@ main(void)
 {
 	const struct suite_row cases[] = {
 		{.name = "dates", .begin = begin_in_berlin},
+		{.test = day_without_a_midnight_ends_before_the_next_one},
 		{.test = dates_reach_to_their_ends},
 		{.test = other_texts_are_no_dates},
 		{.test = dates_are_written_as_they_are_read},

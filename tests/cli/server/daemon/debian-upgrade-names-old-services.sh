@@ -10,6 +10,11 @@ mkdir -p "$dir/bin" "$dir/root/etc"
 cp "$(command -v sleep)" "$dir/old"
 spawn old "$dir/old" 1000
 old=$!
+runs_old()
+{
+	[ "$(readlink "/proc/$old/exe")" = "$dir/old" ]
+}
+wait_until "the old program runs" runs_old
 spawn new sleep 1000
 new=$!
 rm "$dir/old"
