@@ -36,7 +36,6 @@ polled_read(const struct backing *backing)
 	struct io_uring_params params = {.flags = IORING_SETUP_IOPOLL};
 	struct io_uring uring;
 	struct io_uring_sqe *sqe;
-	struct io_uring_cqe *cqe;
 	off_t data;
 	int r;
 
@@ -50,13 +49,9 @@ polled_read(const struct backing *backing)
 		return r;
 	sqe = io_uring_get_sqe(&uring);
 	io_uring_prep_read(sqe, backing->direct_fd, buffer, align, (uint64_t)data);
-	r = io_uring_submit_and_wait(&uring, 1);
-	if (r >= 0)
-		r = io_uring_wait_cqe(&uring, &cqe);
-	if (r >= 0)
-		r = cqe->res < 0 ? cqe->res : 0;
+	r = uring_try_submission(&uring);
 	io_uring_queue_exit(&uring);
-	return r;
+	return r < 0 ? r : 0;
 }
 
 static int

@@ -25,16 +25,13 @@
 #define PROBE_TRIES   50
 #define PROBE_STEP_MS 20
 
-/* Submits one operation, and waits for it. A signal, or a short lack of memory, says nothing about
- * the machine. Returns 0 or -errno. */
-static int
+int
 uring_try_submission(struct io_uring *uring)
 {
 	struct io_uring_cqe *cqe;
 	unsigned int tries = 0;
 	int r;
 
-	io_uring_prep_nop(io_uring_get_sqe(uring));
 	do {
 		r = io_uring_submit_and_wait(uring, 1);
 		if (r >= 0)
@@ -44,8 +41,9 @@ uring_try_submission(struct io_uring *uring)
 	} while (r == -EINTR || (r == -EAGAIN && ++tries < PROBE_TRIES));
 	if (r < 0)
 		return r;
+	r = cqe->res;
 	io_uring_cqe_seen(uring, cqe);
-	return 0;
+	return r;
 }
 
 /* Tests the operations that we use (Linux 5.6), and one submission, since a seccomp filter may
@@ -61,7 +59,10 @@ uring_try_ring(struct io_uring *uring)
 	for (unsigned int i = 0; complete && i < sizeof(needed) / sizeof(needed[0]); i++)
 		complete = io_uring_opcode_supported(probe, needed[i]);
 	io_uring_free_probe(probe);
-	return complete ? uring_try_submission(uring) : -ENOSYS;
+	if (!complete)
+		return -ENOSYS;
+	io_uring_prep_nop(io_uring_get_sqe(uring));
+	return uring_try_submission(uring);
 }
 
 static int

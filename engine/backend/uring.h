@@ -21,6 +21,14 @@ struct uring {
 };
 
 /*
+ * Submits the only operation that is queued on a ring, and waits for it. A signal, or a
+ * short lack of memory, says nothing about the machine, so it tries again. Returns the operation's
+ * result, or -errno.
+ */
+int
+uring_try_submission(struct io_uring *uring);
+
+/*
  * Shares the ring of the context's event loop, or makes one with the flags IORING_SETUP_*.
  * Registers the image's files, if the ring has places for them, and with its own ring the context's
  * arena, so that the kernel maps the buffers once instead of for each operation. Returns how many

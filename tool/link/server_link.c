@@ -14,9 +14,6 @@
 
 #define PREFIX "nbdloop:"
 
-/* How long a whole answer may take. */
-#define PATIENCE_SECONDS 5
-
 /* An answer grows with the number of connections; no server has enough for this. */
 #define ANSWER_MAX (64 << 20)
 
@@ -53,8 +50,11 @@ static bool
 link_open(struct link *link, GError **error)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const gint64 left = link->deadline - g_get_monotonic_time(),
+		     most = CLAMP(left, 1, SERVER_LINK_PATIENCE);
 	/* Also limits connect(), which waits when the backlog is full. */
-	struct timeval patience = {.tv_sec = PATIENCE_SECONDS};
+	struct timeval patience = {.tv_sec = most / G_USEC_PER_SEC,
+				   .tv_usec = most % G_USEC_PER_SEC};
 
 	if (strlen(link->path) >= sizeof(address.sun_path))
 		return link_failure(link, ENAMETOOLONG, "can't be connected to", error);
@@ -176,8 +176,7 @@ json_t *
 server_link_ask(const char *control_path, const char *request, GError **error)
 {
 	return server_link_ask_until(control_path, request,
-				     g_get_monotonic_time() + PATIENCE_SECONDS * G_USEC_PER_SEC,
-				     error);
+				     g_get_monotonic_time() + SERVER_LINK_PATIENCE, error);
 }
 
 json_t *
@@ -193,7 +192,7 @@ pid_t
 server_link_owner(const char *backend)
 {
 	g_autofree char *control_path = server_link_path(backend);
-	struct link link = {control_path, -1, 0};
+	struct link link = {control_path, -1, g_get_monotonic_time() + SERVER_LINK_PATIENCE};
 	struct ucred owner = {.pid = 0};
 	socklen_t length = sizeof(owner);
 

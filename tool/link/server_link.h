@@ -9,6 +9,9 @@
 #include <glib.h>
 #include <jansson.h>
 
+/* How long server_link_ask() waits, microseconds. */
+#define SERVER_LINK_PATIENCE (5 * G_USEC_PER_SEC)
+
 /* The identifier for a server: "nbdloop:PATH"; the path must be absolute.  Caller frees (g_free).
  */
 char *
@@ -28,7 +31,8 @@ server_link_path(const char *backend);
 json_t *
 server_link_ask(const char *control_path, const char *request, GError **error);
 
-/* The same until `deadline` (g_get_monotonic_time()), without the 5 seconds. */
+/* The same until `deadline` (g_get_monotonic_time()), without the 5 seconds, which still limit how
+ * long it takes to connect. */
 json_t *
 server_link_ask_until(const char *control_path, const char *request, gint64 deadline,
 		      GError **error);

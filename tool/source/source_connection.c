@@ -89,7 +89,7 @@ timed_out(const struct deadline *deadline, const char *reasons, GError **error)
 {
 	return g_get_monotonic_time() >= deadline->end &&
 	       !failure(error, ETIMEDOUT, "the server hasn't answered for %u seconds%s%s",
-			deadline->limit_ms / 1000, *reasons ? "; " : "", reasons);
+			(deadline->limit_ms + 999) / 1000, *reasons ? "; " : "", reasons);
 }
 
 /* Until all of them, which have begun, are ready. */

@@ -46,14 +46,20 @@ check_print_ok(const char *name, gint64 us)
 		printf("%s%sok, %.1f ms\n", name ? name : "", name ? ": " : "", (double)us / 1000);
 }
 
+static gint64
+check_end(unsigned int seconds)
+{
+	return g_get_monotonic_time() + (gint64)seconds * G_USEC_PER_SEC;
+}
+
 /* ---- servers of a URI */
 
 /* *us: how long the read took, microseconds. */
 static bool
-check_one_server(const char *uri, const struct source_tls *tls, unsigned int seconds, gint64 *us,
+check_one_server(const char *uri, const struct source_tls *tls, gint64 end, gint64 *us,
 		 GError **error)
 {
-	const gint64 end = g_get_monotonic_time() + (gint64)seconds * G_USEC_PER_SEC;
+	const gint64 left_ms = (end - g_get_monotonic_time()) / 1000;
 	gint64 begin;
 	struct source_connection connection = {.fd = -1}, *all = &connection;
 	struct proxies proxies = {.pids = NULL};
@@ -64,7 +70,8 @@ check_one_server(const char *uri, const struct source_tls *tls, unsigned int sec
 	bool done;
 
 	g_ptr_array_add(uris, (char *)uri);
-	if (!source_connections_to_servers(&all, 1, false, &search, seconds * 1000, &server, error))
+	if (!source_connections_to_servers(&all, 1, false, &search, (unsigned int)MAX(left_ms, 1),
+					   &server, error))
 		return false;
 	/* A proxy does TLS, so that the kernel needs none, and unix sockets may have it. */
 	done = !connection.session || proxies_start(&proxies, &all, 1, uri, &why);
@@ -79,7 +86,7 @@ check_one_server(const char *uri, const struct source_tls *tls, unsigned int sec
 }
 
 static bool
-check_uri_server(const char *text, unsigned int seconds, gint64 *us, GError **error)
+check_uri_server(const char *text, gint64 end, gint64 *us, GError **error)
 {
 	struct attach_tls options = {.verify_peer = 1};
 	struct source_tls tls = {.wanted = false};
@@ -88,7 +95,7 @@ check_uri_server(const char *text, unsigned int seconds, gint64 *us, GError **er
 
 	options.by = good && uri.tls ? (char *)"proxy" : NULL;
 	good = good && attach_tls_plan(&options, &uri, &tls, error) &&
-	       check_one_server(text, &tls, seconds, us, error);
+	       check_one_server(text, &tls, end, us, error);
 	source_tls_fini(&tls);
 	nbd_uri_fini(&uri);
 	return good;
@@ -106,7 +113,7 @@ check_uri(const char *text, unsigned int seconds, GError **error)
 		g_autoptr(GError) why = NULL;
 		gint64 us;
 
-		if (check_uri_server(uri, seconds, &us, &why)) {
+		if (check_uri_server(uri, check_end(seconds), &us, &why)) {
 			check_print_ok(uris->len > 1 ? uri : NULL, us);
 			continue;
 		}
@@ -144,19 +151,18 @@ check_compose_uri(json_t *export, const char *path)
 static bool
 check_served_export(const char *text, unsigned int seconds, GError **error)
 {
-	const gint64 end = g_get_monotonic_time() + (gint64)seconds * G_USEC_PER_SEC;
+	const gint64 end = check_end(seconds);
 	struct asked_server server;
 	json_auto_t *status = asked_server_find(&server, text, error)
-				      ? served_export_status(&server, error)
+				      ? served_export_status_until(&server, end, error)
 				      : NULL;
 	json_t *export = json_array_get(json_object_get(status, "exports"), 0);
 	g_autofree char *path = status ? check_find_socket(&server, end, error) : NULL,
 			*uri = path ? check_compose_uri(export, path) : NULL;
-	const gint64 left = (end - g_get_monotonic_time()) / G_USEC_PER_SEC;
 	bool done;
 	gint64 us;
 
-	done = uri && check_uri_server(uri, (unsigned int)MAX(left, 1), &us, error);
+	done = uri && check_uri_server(uri, end, &us, error);
 	if (done)
 		check_print_ok(NULL, us);
 	asked_server_fini(&server);
@@ -168,7 +174,7 @@ check_served_export(const char *text, unsigned int seconds, GError **error)
 static bool
 check_node(const char *text, unsigned int seconds, GError **error)
 {
-	const gint64 end = g_get_monotonic_time() + (gint64)seconds * G_USEC_PER_SEC;
+	const gint64 end = check_end(seconds);
 	struct device *DEVICE_CLEANUP device = device_read_attached(text, error);
 	gint64 us;
 

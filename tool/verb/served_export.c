@@ -117,7 +117,14 @@ keep_export(json_t *status, const char *name)
 json_t *
 served_export_status(const struct asked_server *server, GError **error)
 {
-	json_auto_t *status = server_link_ask(server->socket, "status", error);
+	return served_export_status_until(server, g_get_monotonic_time() + SERVER_LINK_PATIENCE,
+					  error);
+}
+
+json_t *
+served_export_status_until(const struct asked_server *server, gint64 deadline, GError **error)
+{
+	json_auto_t *status = server_link_ask_until(server->socket, "status", deadline, error);
 	json_t *only = server_link_export(status);
 	g_autofree char *name = g_strdup(
 		server->export ?: json_string_value(json_object_get(only, "name")) ?: "");

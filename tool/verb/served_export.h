@@ -25,6 +25,10 @@ served_export_ask(const struct asked_server *server, const char *request, GError
 json_t *
 served_export_status(const struct asked_server *server, GError **error);
 
+/* The same until `deadline` (g_get_monotonic_time()). */
+json_t *
+served_export_status_until(const struct asked_server *server, gint64 deadline, GError **error);
+
 /* Fails with an error that lists the exports in the status of a server, which is asked for the only
  * one. */
 bool

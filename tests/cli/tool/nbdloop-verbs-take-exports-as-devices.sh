@@ -74,6 +74,13 @@ sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:], lambda fd: os.read(fd
 }
 on_terminal check disk >"$dir/said" || fail "check fails on a terminal"
 grep -qxE 'ok, [0-9]+\.[0-9] ms' "$dir/said" || fail "on a terminal, check says: $(cat "$dir/said")"
+# The time limit is for all of it: also for the status, for which other verbs wait 5 seconds.
+kill -STOP "$pid"
+started=$(date +%s%3N)
+refuses 1 "control.sock: the server doesn't answer: it took too long" check --timeout=1 disk
+took=$(($(date +%s%3N) - started))
+kill -CONT "$pid"
+[ "$took" -ge 900 ] && [ "$took" -lt 4900 ] || fail "a check with a limit of 1 second takes $took ms"
 truncate -s 0 "$dir/closed.img"
 refuses 1 'the read failed: the server reports error 5' check "$control:nbd0"
 

@@ -7,13 +7,33 @@
 #include "tests/lib/suite.h"
 
 #include <check.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <liburing.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 static const struct backend *chosen;
 static char engine_reason[REASON_MAX], poll_reason[REASON_MAX], *choice_error;
+
+/* Signals that come before a submission. */
+static unsigned int signals;
+
+int
+io_uring_submit_and_wait(struct io_uring *ring, unsigned int count)
+{
+	int (*next)(struct io_uring *, unsigned int);
+
+	if (signals > 0) {
+		signals--;
+		return -EINTR;
+	}
+	*(void **)&next = dlsym(RTLD_NEXT, "io_uring_submit_and_wait");
+	return next(ring, count);
+}
 
 static int
 choose(enum engine_choice engine, enum tristate poll, bool direct)
@@ -151,6 +171,29 @@ START_TEST(polling_needs_direct_io)
 }
 END_TEST
 
+START_TEST(signal_during_a_trial_says_nothing_about_the_machine)
+{
+	struct backing backing = {.direct_fd = memfd_create("image", 0), .direct_align = 4096};
+	char first[REASON_MAX], then[REASON_MAX];
+	int r;
+
+	backing.fd = backing.direct_fd;
+	ck_assert_int_eq(ftruncate(backing.fd, 4096), 0);
+	if (backend_works(ENGINE_IO_URING, first) == 0) {
+		r = backend_polled.probe(&backing, first);
+		signals = 2;
+		ck_assert_int_eq(backend_polled.probe(&backing, then), r);
+		ck_assert_uint_eq(signals, 0);
+		if (r < 0)
+			ck_assert_str_eq(then, first);
+		signals = 2;
+		ck_assert_int_eq(backend_uring.probe(&backing, then), 0);
+		ck_assert_uint_eq(signals, 0);
+	}
+	close(backing.fd);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -163,6 +206,7 @@ main(void)
 		{.test = engine_that_was_asked_for_and_does_not_work_is_an_error},
 		{.test = polling_is_refused_with_the_reason_where_it_cannot_be},
 		{.test = polling_needs_direct_io},
+		{.test = signal_during_a_trial_says_nothing_about_the_machine},
 		{0},
 	};
 
