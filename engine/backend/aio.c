@@ -127,7 +127,7 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 	}
 	*iocb = (struct iocb){
 		.aio_data = (uintptr_t)chunk,
-		.aio_fildes = (uint32_t)chunk_fd(backing, chunk),
+		.aio_fildes = (uint32_t)(chunk->direct ? backing->direct_fd : backing->fd),
 		.aio_buf = (uintptr_t)chunk->buffer,
 		.aio_nbytes = chunk->length,
 		.aio_offset = (int64_t)chunk->offset,
@@ -140,6 +140,18 @@ aio_queue(struct ioctx *ctx, struct chunk *chunk)
 	else
 		iocb->aio_lio_opcode = chunk->op == CHUNK_READ ? IOCB_CMD_PREAD : IOCB_CMD_PWRITE;
 	aio->list[aio->queued++] = iocb;
+}
+
+/* For layers: the bytes may be in a file below. */
+static void
+aio_queue_layered(struct ioctx *ctx, struct chunk *chunk)
+{
+	struct aio *aio = ctx->backend_state;
+	const unsigned int queued = aio->queued;
+
+	aio_queue(ctx, chunk);
+	if (aio->queued > queued)
+		aio->list[queued]->aio_fildes = (uint32_t)chunk_fd(&ctx->image->backing, chunk);
 }
 
 /* The kernel refused the first iocb of the list, with `err` (errno), for a reason that concerns
@@ -245,5 +257,16 @@ const struct backend backend_aio = {
 	.init = aio_init,
 	.fini = aio_fini,
 	.queue = aio_queue,
+	.run = aio_run,
+};
+
+const struct backend backend_aio_layered = {
+	.name = "aio",
+	.dsync = true,
+	.lone_by_call = true,
+	.probe = aio_probe,
+	.init = aio_init,
+	.fini = aio_fini,
+	.queue = aio_queue_layered,
 	.run = aio_run,
 };

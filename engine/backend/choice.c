@@ -66,11 +66,17 @@ choice_engine(const struct image_config *config, const struct backing *backing,
 		snprintf(reason, REASON_MAX, "the image is in memory");
 		return 0;
 	}
-	if (config->engine == ENGINE_AUTO)
-		return choice_best(backing, backend, reason);
-	*backend = by_choice[config->engine];
-	r = (*backend)->probe(backing, why);
-	return r < 0 ? choice_refuse_way(r, backing, "engine", name, why, error) : 0;
+	if (config->engine == ENGINE_AUTO) {
+		r = choice_best(backing, backend, reason);
+	} else {
+		*backend = by_choice[config->engine];
+		r = (*backend)->probe(backing, why);
+		if (r < 0)
+			choice_refuse_way(r, backing, "engine", name, why, error);
+	}
+	if (backing->layers && *backend == &backend_aio)
+		*backend = &backend_aio_layered;
+	return r;
 }
 
 int

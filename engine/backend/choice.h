@@ -12,6 +12,8 @@
 extern const struct backend backend_uring;
 extern const struct backend backend_polled;
 extern const struct backend backend_aio;
+/* The same for layers. */
+extern const struct backend backend_aio_layered;
 extern const struct backend backend_calls;
 /* The engine `threads` for an event loop, which must not block: the context's helpers make the
  * system calls. If the image is in memory, the loop makes the calls itself, with backend_calls. */

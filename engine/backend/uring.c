@@ -137,7 +137,8 @@ uring_open(struct uring *uring, const struct ioctx *ctx, unsigned int flags)
 		r = ring_init(&uring->own, ctx->depth, ctx->depth, flags, URING_FILES);
 	if (r < 0)
 		return r;
-	uring->files = ring_add_files(uring->ring, files, URING_FILES);
+	uring->registered = ring_add_files(uring->ring, files, URING_FILES);
+	uring->files = backing->layers ? -1 : uring->registered;
 	return ctx->host_ring ? 0 : uring_register_arena(&uring->own, ctx);
 }
 
@@ -156,7 +157,7 @@ uring_close(struct uring *uring, struct ioctx *ctx)
 {
 	for (unsigned int i = 0; ctx->host_ring && i < ctx->depth; i++)
 		ring_remove_memory(uring->ring, ctx->chunks[i].bounce_place, CHUNK_SIZE);
-	ring_remove_files(uring->ring, uring->files, URING_FILES);
+	ring_remove_files(uring->ring, uring->registered, URING_FILES);
 	if (uring->ring == &uring->own)
 		ring_fini(&uring->own);
 }
@@ -223,6 +224,19 @@ prepare_other(struct io_uring_sqe *sqe, const struct chunk *chunk)
 		io_uring_prep_fallocate(sqe, -1, chunk->mode, chunk->offset, chunk->length);
 }
 
+/* For a chunk in a ring without registered files, or of a layer. Not inline either. */
+static __attribute__((noinline)) void
+uring_set_file(const struct uring *uring, const struct ioctx *ctx, struct io_uring_sqe *sqe,
+	       const struct chunk *chunk)
+{
+	if (uring->registered >= 0 && !chunk->below) {
+		sqe->fd = uring->registered + (chunk->direct ? DIRECT_FILE : BUFFERED_FILE);
+		sqe->flags |= IOSQE_FIXED_FILE;
+	} else {
+		sqe->fd = chunk_fd(&ctx->image->backing, chunk);
+	}
+}
+
 void
 uring_add(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
 {
@@ -232,11 +246,11 @@ uring_add(struct uring *uring, const struct ioctx *ctx, struct chunk *chunk)
 		uring_prepare_transfer(uring, ctx, sqe, chunk);
 	else
 		prepare_other(sqe, chunk);
-	if (uring->files >= 0 && !chunk->below) {
+	if (uring->files >= 0) {
 		sqe->fd = uring->files + (chunk->direct ? DIRECT_FILE : BUFFERED_FILE);
 		sqe->flags |= IOSQE_FIXED_FILE;
 	} else {
-		sqe->fd = chunk_fd(&ctx->image->backing, chunk);
+		uring_set_file(uring, ctx, sqe, chunk);
 	}
 	chunk->completion.done = chunk_completed;
 	io_uring_sqe_set_data(sqe, &chunk->completion);

@@ -17,7 +17,8 @@ struct ioctx;
 struct uring {
 	struct ring *ring; /* .own, or the event loop's */
 	struct ring own;
-	int files; /* number of the first registered file; -1: none are registered */
+	int registered; /* number of the first registered file; -1: none are registered */
+	int files;      /* the same if all chunks use these; -1: chunks of a layer may not */
 };
 
 /*

@@ -7,7 +7,6 @@
 
 #include "engine/backend/choice.h"
 #include "engine/io/chunk.h"
-#include "engine/io/chunk_plan.h"
 #include "engine/io/image_state.h"
 #include "engine/io/io.h"
 #include "engine/io/layered.h"
@@ -105,6 +104,7 @@ ioctx_make(struct image *image, bool hosted, struct ring *ring, struct ioctx **r
 		return -ENOMEM;
 	memset(ctx, 0, sizeof(*ctx));
 	ctx->image = image;
+	ctx->plan = image->plan;
 	ctx->hosted = hosted;
 	ctx->depth = image->config.depth;
 	ctx->slot_count = hosted ? HOSTED_SLOTS : ctx->depth;
@@ -226,11 +226,8 @@ ioctx_issue_one(struct ioctx *ctx, struct io *io)
 		io_settle(io);
 		return;
 	}
-	if (io->syncing && ctx->image->steps && io->issued == io->length &&
-	    ctx->image->steps->sync(io))
-		return;
 	chunk = ctx->idle[--ctx->idle_count];
-	if (!plan_chunk(ctx->image, io, chunk)) {
+	if (!ctx->plan(ctx->image, io, chunk)) {
 		ctx->idle[ctx->idle_count++] = chunk;
 		io_settle(io);
 		return;

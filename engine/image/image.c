@@ -11,6 +11,7 @@
 #include "engine/image/freeze.h"
 #include "engine/image/window.h"
 #include "engine/io/chunk.h"
+#include "engine/io/chunk_plan.h"
 #include "engine/io/image_state.h"
 #include "engine/io/layered.h"
 #include "engine/io/observer.h"
@@ -161,6 +162,7 @@ image_prepare(struct image *image, char **error)
 	int r, lost;
 
 	image->ranges = &image->shared->ranges;
+	image->plan = plan_chunk;
 	image->file_size = backing_size(&image->backing);
 	r = window_measure(&image->backing, &image->config, image->file_size, &length, error);
 	if (r < 0)

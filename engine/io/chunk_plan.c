@@ -7,7 +7,6 @@
 #include "engine/io/io.h"
 #include "engine/io/ioctx_state.h"
 #include "engine/io/space.h"
-#include "engine/layer/layer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -202,26 +201,6 @@ plan_space(const struct image *image, struct io *io, struct chunk *chunk)
 	return true;
 }
 
-/* Returns how many of the next `bytes` bytes of a read from a layer are in one file. If that is one
- * below the layer, plans their read. It goes through the page cache: other layers may have the same
- * base. Not inline, so that it takes no instructions of other images. */
-static __attribute__((noinline)) uint64_t
-plan_layer(const struct image *image, const struct io *io, struct chunk *chunk, uint64_t bytes)
-{
-	const uint64_t place = image->config.offset - image->backing.start + chunk->start;
-	uint64_t offset;
-
-	bytes = layers_run(image->backing.layers, place, place + bytes, &chunk->below, &offset) -
-		place;
-	if (!chunk->below)
-		return bytes;
-	chunk->op = CHUNK_READ;
-	chunk->payload = (char *)io->buffer + io->issued;
-	plan_straight(image, io->ctx, chunk, bytes, 1);
-	chunk->offset = offset;
-	return bytes;
-}
-
 bool
 plan_chunk(const struct image *image, struct io *io, struct chunk *chunk)
 {
@@ -242,13 +221,30 @@ plan_chunk(const struct image *image, struct io *io, struct chunk *chunk)
 		if (!plan_space(image, io, chunk))
 			return false;
 	} else {
-		uint64_t bytes = io->length - io->issued;
-
-		if (image->layered && io->op == IO_READ)
-			bytes = plan_layer(image, io, chunk, bytes);
-		if (!chunk->below)
-			plan_transfer(image, io, chunk, bytes);
+		plan_transfer(image, io, chunk, io->length - io->issued);
 	}
 	io->issued += chunk->bytes;
 	return true;
+}
+
+void
+plan_read(const struct image *image, struct io *io, struct chunk *chunk,
+	  const struct plan_place *place)
+{
+	*chunk = (struct chunk){
+		.below = place->below,
+		.bounce = chunk->bounce,
+		.bounce_place = chunk->bounce_place,
+		.io = io,
+		.start = io->offset + io->issued,
+	};
+	if (place->below) {
+		chunk->op = CHUNK_READ;
+		chunk->payload = (char *)io->buffer + io->issued;
+		plan_straight(image, io->ctx, chunk, place->bytes, 1);
+		chunk->offset = place->offset;
+	} else {
+		plan_transfer(image, io, chunk, place->bytes);
+	}
+	io->issued += chunk->bytes;
 }

@@ -18,6 +18,8 @@
 #include <stdatomic.h>
 
 struct backend;
+struct chunk;
+struct io;
 struct io_steps;
 struct layered;
 struct pool;
@@ -31,6 +33,8 @@ struct image {
 	struct shared_file *shared;   /* shared by all images of the file */
 	struct range_lock *ranges;    /* the range lock in .shared */
 	struct pool *pool;            /* the image's contexts */
+	/* plan_chunk(), or what takes its place. */
+	bool (*plan)(const struct image *image, struct io *io, struct chunk *chunk);
 	const struct io_steps *steps; /* what ios need besides chunks; NULL: nothing */
 	struct layered *layered;      /* layered.h; NULL: the image is no layer */
 	struct sweeper *sweeper;      /* page-cache=drop; NULL: the page cache keeps its pages */

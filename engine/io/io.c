@@ -211,6 +211,7 @@ io_start(struct ioctx *ctx, struct io *io)
 	io->in_flight = 0;
 	io->attempt = 0;
 	io->waiting = io->durable = io->reported = io->written = io->in_registered = false;
+	io->care = 0;
 	io->syncing = io->op == IO_FLUSH;
 	io->result = io_check(ctx->image, io);
 	ctx->unfinished++;
@@ -224,7 +225,6 @@ void
 io_submit(struct ioctx *ctx, struct io *io)
 {
 	io->ranged = false;
-	io->care = 0;
 	io_start(ctx, io);
 	if (io->op == IO_FLUSH)
 		io->length = 0;
@@ -243,8 +243,8 @@ io_retry_part(struct io *whole, struct io *part)
 	}
 	if (part != whole)
 		part->ranged = false;
-	part->care = IO_RETRIED;
 	io_start(whole->ctx, part);
+	part->care = IO_RETRIED;
 	if (part->result < 0 || !whole->ctx->image->steps ||
 	    whole->ctx->image->steps->before_retry(part))
 		io_queue(whole->ctx, part);
@@ -289,7 +289,7 @@ io_settle(struct io *io)
 		io_queue(ctx, io);
 		return;
 	}
-	if (!io->care)
+	if (__builtin_expect(io->care == 0, 1))
 		io_end_range(io);
 	else if (!io_take_care(io))
 		return;

@@ -76,13 +76,13 @@ struct io {
 	unsigned int in_flight; /* number of chunks */
 	unsigned int attempt;   /* DISCARD, ZERO: how many kinds of fallocate() have failed */
 	bool waiting;           /* in the context's list of ios with something left to issue */
-	bool syncing;           /* only the last chunk, an fdatasync, is missing */
 	bool durable;           /* FUA: on stable storage, or will be after the chunk in flight */
-	bool ranged;            /* .range is held, and the observers are being asked or were */
 	uint8_t care;           /* what is to be thought of before it is done: enum io_care; 0:
 				   nothing */
 	bool reported;          /* its failure is in the log */
 	bool in_registered;     /* bytes of it moved to or from registered memory */
+	bool syncing;           /* only the last chunk, an fdatasync, is missing */
+	bool ranged;            /* .range is held, and the observers are being asked or were */
 	struct range range;     /* not set before a change asks for it */
 	struct io *next;
 };
@@ -96,9 +96,6 @@ struct io_steps {
 	/* Called before a part of a failed change is issued again (io_retry_part()). Returns
 	 * whether it may be queued now; otherwise it is queued later. */
 	bool (*before_retry)(struct io *io);
-	/* Takes the place of the io's sync, if it is to. Returns whether it does, and then
-	 * io_settle() is called. */
-	bool (*sync)(struct io *io);
 };
 
 static inline bool

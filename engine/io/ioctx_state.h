@@ -23,6 +23,8 @@ struct ioctx {
 	 */
 	alignas(64) struct range_track track;
 	struct image *image; /* outlives the context */
+	/* The image's: it is called for each chunk. */
+	bool (*plan)(const struct image *image, struct io *io, struct chunk *chunk);
 	const struct backend *backend;
 	void *backend_state;
 	struct ring *host_ring; /* the ring of the event loop that runs this context; NULL: the

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/io/layered.h"
 
+#include "engine/io/chunk_plan.h"
 #include "engine/io/helpers.h"
 #include "engine/io/image_state.h"
 #include "engine/io/io.h"
@@ -259,6 +260,8 @@ layered_give(struct layered_work *work)
 static void
 layered_resume(enum layered_step step, struct io *io)
 {
+	if (step == LAYERED_COMMIT)
+		io->in_flight--;
 	if (step == LAYERED_COPY)
 		io_come_back(io);
 	else if (step == LAYERED_COPY_AGAIN)
@@ -392,25 +395,45 @@ layered_after_change(struct io *io)
 	return true;
 }
 
+/* Lets a commit take the place of the io's sync, if one is needed. */
 static bool
-layered_sync(struct io *io)
+layered_takes_sync(const struct image *image, struct io *io)
 {
 	/* If a sync fails, granules may be lost whose marks nobody has committed yet. */
-	if (!layer_keeper_is_stale(io->ctx->image->layered->layers) &&
-	    !atomic_load_explicit(&io->ctx->image->cached, memory_order_relaxed))
+	if (!layer_keeper_is_stale(image->layered->layers) &&
+	    !atomic_load_explicit(&image->cached, memory_order_relaxed))
 		return false;
 	io->syncing = false;
 	io->durable = true;
 	io->care |= IO_COMMITTED;
-	if (layered_begin(io, LAYERED_COMMIT))
-		io_settle(io);
+	/* The caller settles it, which must have no effect before the commit is done. */
+	if (!layered_begin(io, LAYERED_COMMIT))
+		io->in_flight++;
+	return true;
+}
+
+/* Takes the place of plan_chunk(). What lies in one file is one chunk. */
+static bool
+layered_plan(const struct image *image, struct io *io, struct chunk *chunk)
+{
+	uint64_t start, end;
+	struct plan_place place;
+
+	if (io->syncing && io->issued == io->length && layered_takes_sync(image, io))
+		return false;
+	if (io->syncing || io->op != IO_READ)
+		return plan_chunk(image, io, chunk);
+	start = layered_place(image, io) + io->issued;
+	end = layered_place(image, io) + io->length;
+	place.bytes = layers_run(image->backing.layers, start, end, &place.below, &place.offset) -
+		      start;
+	plan_read(image, io, chunk, &place);
 	return true;
 }
 
 static const struct io_steps layered_steps = {
 	.after_change = layered_after_change,
 	.before_retry = layered_before_retry,
-	.sync = layered_sync,
 };
 
 /* ---- beginning and end */
@@ -430,6 +453,7 @@ layered_new(struct image *image)
 	/* No change is in flight yet, and no other image has the layer. */
 	observer_add(image->ranges, &layered->observer);
 	image->steps = &layered_steps;
+	image->plan = layered_plan;
 	return layered;
 }
 

@@ -2,6 +2,7 @@
 #include "tests/unit/fake_image.h"
 
 #include "engine/backing/file/file.h"
+#include "engine/io/chunk_plan.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -89,6 +90,7 @@ fake_image_open(struct fake_image *fake, const struct fake_facts *facts)
 	memset(image, 0, sizeof(*image));
 	set_facts(image, facts, fake->file_size);
 	image->backend = &fake->fake.backend;
+	image->plan = plan_chunk;
 	pthread_mutex_init(&image->switching, NULL);
 	pthread_mutex_init(&image->locking, NULL);
 	pthread_mutex_init(&image->resizing, NULL);
