@@ -70,6 +70,14 @@ const struct option_row image_option_rows[] = {
 		.help = "let clients write even if this machine uses the image in another way",
 	},
 	{
+		.name = "changed-base",
+		OPTION_OFF_ON,
+		.field = FIELD(changed_base),
+		.initial = "off",
+		.alone = "on",
+		.help = "serve a layer although its base has changed since the layer was made",
+	},
+	{
 		.name = "base-path",
 		.type = OPTION_STRING,
 		.field = FIELD(base_path),

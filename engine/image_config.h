@@ -49,6 +49,7 @@ struct image_config {
 	unsigned int discard;    /* TRISTATE_OFF or TRISTATE_ON */
 	unsigned int lock;       /* enum lock_choice */
 	unsigned int force;      /* TRISTATE_OFF or TRISTATE_ON */
+	unsigned int changed_base; /* TRISTATE_OFF or TRISTATE_ON */
 	char *base_path; /* directories of bases of layers, with colons between them; NULL: none */
 	/* For images in Ceph; NULL: as Ceph's own tools choose. image_config_copy() copies them. */
 	char *ceph_conf;

@@ -27,7 +27,7 @@ plan_chunk(const struct image *image, struct io *io, struct chunk *chunk);
 struct plan_place {
 	uint64_t bytes;  /* their number */
 	uint64_t offset; /* in the file below the layer */
-	uint8_t below;   /* as in struct chunk; 0: they are in the image's own file, at their place */
+	uint8_t below; /* as in struct chunk; 0: they are in the image's own file, at their place */
 };
 
 /* Fills an idle chunk with as many of these bytes as one chunk takes, and counts them as issued.

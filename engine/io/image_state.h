@@ -30,9 +30,9 @@ struct image {
 	struct backing backing;
 	struct image_config config;
 	const struct backend *backend;
-	struct shared_file *shared;   /* shared by all images of the file */
-	struct range_lock *ranges;    /* the range lock in .shared */
-	struct pool *pool;            /* the image's contexts */
+	struct shared_file *shared; /* shared by all images of the file */
+	struct range_lock *ranges;  /* the range lock in .shared */
+	struct pool *pool;          /* the image's contexts */
 	/* plan_chunk(), or what takes its place. */
 	bool (*plan)(const struct image *image, struct io *io, struct chunk *chunk);
 	const struct io_steps *steps; /* what ios need besides chunks; NULL: nothing */

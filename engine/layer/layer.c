@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/layer/layer.h"
 
-#include "engine/backing/file/lock.h"
-
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/log.h"
@@ -398,24 +396,26 @@ chain_size(int fd, const struct stat *st)
 }
 
 static int
-chain_changed(const struct chain *chain, char **error, const char *layer, const char *path,
+chain_changed(struct chain *chain, char **error, const char *layer, const char *path,
 	      const char *what)
 {
-	if (chain->wish->force) {
-		log_warning("%s: its base %s has changed: %s; it is used all the same (force)",
+	if (chain->wish->changed_base) {
+		log_warning("%s: its base %s has changed: %s; with changed-base=on it is used all "
+			    "the same",
 			    layer, path, what);
+		chain->layers->mixed = true;
 		return 0;
 	}
 	return error_set(
 		error, -ESTALE,
-		"%s: its base %s has changed since the layer was made: %s; force=on serves a "
-		"mixture of both",
+		"%s: its base %s has changed since the layer was made: %s; changed-base=on serves "
+		"a mixture of both",
 		layer, path, what);
 }
 
 /* Compares a base with what its layer says of it. `below`: its header; NULL: it is raw. */
 static int
-chain_check_base(const struct chain *chain, const char *layer, const struct layer_header *header,
+chain_check_base(struct chain *chain, const char *layer, const struct layer_header *header,
 		 const struct layer_header *below, const struct stat *st, int64_t size,
 		 char **error)
 {
@@ -458,11 +458,11 @@ chain_check_circle(const struct chain *chain, const struct stat *st, const char 
 static int
 chain_add_base(struct chain *chain, int dir, char **error)
 {
-	static const struct lock_part whole = {0, UINT64_MAX};
 	const struct layer_header *header = &chain->headers[chain->count - 1];
 	struct layer_header *below = &chain->headers[chain->count];
 	const char *layer = chain->files[chain->count - 1].path;
 	struct layer_file *file = &chain->files[chain->count];
+	struct layer_hold hold;
 	int CLEANUP_CLOSE fd =
 		chain_open_base(dir, layer, header->path, chain->wish->base_path, error);
 	struct stat st;
@@ -481,27 +481,33 @@ chain_add_base(struct chain *chain, int dir, char **error)
 				 layer, header->path);
 	fcntl(fd, F_SETFL, 0);
 	r = chain_check_circle(chain, &st, header->path, error);
-	if (r == 0)
-		r = lock_take(fd, header->path, LOCK_AUTO, &whole, false, false, error);
-	if (r < 0)
-		return r;
 	/* Its own bytes never tell what it is: whoever writes to raw bytes can forge a header. */
 	chain->raw = header->base == LAYER_BASE_RAW;
-	if (!chain->raw)
+	if (r == 0)
+		r = layer_hold_begin(&hold, fd, chain->raw, layer, header->path, chain->wish,
+				     error);
+	if (r < 0)
+		return r;
+	/* Nobody changes it any more: what is compared now stays so. */
+	if (fstat(fd, &st) < 0 || (size = chain_size(fd, &st)) < 0)
+		r = error_set(error, -EIO, "%s: its base %s can't be looked at", layer,
+			      header->path);
+	if (r == 0 && !chain->raw)
 		r = layer_header_read(fd, header->path, below, error);
 	if (r == 0)
 		r = chain_check_base(chain, layer, header, chain->raw ? NULL : below, &st, size,
 				     error);
-	if (r < 0)
-		return r;
 	*file = (struct layer_file){
-		.path = strdup(header->path),
+		.path = r == 0 ? strdup(header->path) : NULL,
 		.start = chain->raw ? 0 : below->data_at,
 		.device = st.st_dev,
 		.inode = st.st_ino,
+		.hold = hold,
 	};
-	if (!file->path)
-		return -ENOMEM;
+	if (!file->path) {
+		layer_hold_end(&file->hold, fd);
+		return r < 0 ? r : -ENOMEM;
+	}
 	file->fd = steal_fd(&fd);
 	chain->count++;
 	return 0;
@@ -580,6 +586,7 @@ chain_finish(struct chain *chain, char **error)
 	int r = layer_map_init(&layers->map, top->size, top->granule);
 
 	layers->header = *top;
+	layers->found = layers->opening = top->opening;
 	layers->top = (uint8_t)(chain->count - 1 + shift);
 	layers->files[0] = (struct layer_file){.fd = -1};
 	for (unsigned int i = 0; i < chain->count; i++) {
@@ -646,8 +653,10 @@ layers_open(int fd, const struct layer_wish *wish, struct layers **result, char 
 	if (r == 0)
 		r = chain_finish(chain, error);
 	for (unsigned int i = 0; i < chain->count; i++) {
-		if (i > 0)
+		if (i > 0) {
+			layer_hold_end(&chain->files[i].hold, chain->files[i].fd);
 			close(chain->files[i].fd);
+		}
 		free(chain->files[i].path);
 	}
 	if (r < 0)
@@ -665,7 +674,7 @@ layers_close(struct layers *layers)
 	for (unsigned int owner = 0; owner <= layers->top; owner++) {
 		if (owner < layers->top && layers->files[owner].fd >= 0 &&
 		    layers->files[owner].path) {
-			lock_drop(layers->files[owner].fd);
+			layer_hold_end(&layers->files[owner].hold, layers->files[owner].fd);
 			close(layers->files[owner].fd);
 		}
 		free(layers->files[owner].path);
@@ -676,6 +685,18 @@ layers_close(struct layers *layers)
 	pthread_mutex_destroy(&layers->committing);
 	pthread_mutex_destroy(&layers->marking);
 	free(layers);
+}
+
+void
+layers_look(const struct layers *layers, char trouble[BACKING_TROUBLE])
+{
+	trouble[0] = '\0';
+	for (unsigned int owner = 0; owner < layers->top && !trouble[0]; owner++) {
+		const struct layer_file *file = &layers->files[owner];
+
+		if (file->path)
+			layer_hold_look(&file->hold, file->fd, file->path, trouble);
+	}
 }
 
 /* ---- reading */

@@ -11,7 +11,9 @@
 #ifndef ENGINE_LAYER_LAYER_H
 #define ENGINE_LAYER_LAYER_H
 
+#include "engine/image_config.h"
 #include "engine/layer/layer_format.h"
+#include "engine/layer/layer_hold.h"
 #include "engine/layer/layer_map.h"
 
 #include <pthread.h>
@@ -34,6 +36,7 @@ struct layer_file {
 	uint64_t limit; /* what it has at and beyond this offset of the disk is not visible */
 	dev_t device;
 	ino_t inode;
+	struct layer_hold hold; /* of a base */
 };
 
 struct layers {
@@ -44,7 +47,15 @@ struct layers {
 	/* By owner, up to .top: the topmost, those below it, and a bottom without bytes. */
 	struct layer_file files[LAYER_DEPTH_MAX + 2];
 
+	bool mixed; /* a base has changed since its layer was made: changed-base=on */
+
+	/* The opening that the header had, and the one that it gets before the first change. A
+	 * layer that is open for reading keeps its own. */
+	uint64_t found, opening;
+
 	/* layer_keeper.c's. */
+	_Atomic bool entered;       /* the header has .opening */
+	bool held;                  /* the stable map had granules when the layer was opened */
 	pthread_mutex_t marking;    /* guards the pages' members and the list */
 	struct layer_page *stale;   /* whose bits the stable map lacks */
 	_Atomic uint64_t marks;     /* calls that have marked granules, or are about to */
@@ -59,7 +70,9 @@ struct layer_wish {
 	const char *path;      /* of the topmost layer, for messages */
 	const char *base_path; /* directories in which bases may lie, too, separated by colons, or
 				  NULL */
-	bool force;            /* also if a base has changed */
+	bool force;            /* also if the kernel may write to a base */
+	bool changed_base;     /* also if a base has changed */
+	enum lock_choice lock; /* of bases: LOCK_OFF takes none */
 };
 
 /* Reads the header that counts. Returns 0, or -errno with *error, a sentence that begins with
@@ -107,6 +120,10 @@ layers_fd(const struct layers *layers, uint8_t below)
 {
 	return below == LAYER_ZEROES ? layers->zeroes : layers->files[below - 1].fd;
 }
+
+/* Says what has come up since the chain was opened that may change a base; else "". */
+void
+layers_look(const struct layers *layers, char trouble[BACKING_TROUBLE]);
 
 /* Reads bytes of the disk. Returns 0 or -errno; -EIO also if a file is too short. */
 int

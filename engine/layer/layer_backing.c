@@ -35,6 +35,8 @@ static void
 layer_look(const struct backing *backing, struct backing_look *look)
 {
 	backing_file.look(backing, look);
+	if (!look->trouble[0])
+		layers_look(backing->layers, look->trouble);
 }
 
 static bool
@@ -190,10 +192,13 @@ layer_check_direct(struct backing *backing)
 /* Takes the lock that is kept until the layer is closed: nobody may share one that is written to.
  */
 static int
-layer_lock_file(struct backing *backing, char **error)
+layer_lock_file(struct backing *backing, const struct image_config *wanted, char **error)
 {
 	static const struct lock_part whole = {0, UINT64_MAX};
-	const struct image_config config = {.lock = LOCK_AUTO};
+	const struct image_config config = {
+		.lock = wanted->lock == LOCK_OFF ? LOCK_OFF : LOCK_AUTO,
+		.force = wanted->force,
+	};
 	struct layer_header header;
 	int r = layer_header_read(backing->fd, backing->path, &header, error);
 
@@ -212,12 +217,14 @@ layer_backing_adopt(struct backing *backing, const struct image_config *config, 
 		.path = backing->path,
 		.base_path = config->base_path,
 		.force = config->force == TRISTATE_ON,
+		.changed_base = config->changed_base == TRISTATE_ON,
+		.lock = config->lock,
 	};
 	int r;
 
 	if (backing->block_device || !layer_is_named(backing->path))
 		return 0;
-	r = layer_lock_file(backing, error);
+	r = layer_lock_file(backing, config, error);
 	if (r == 0)
 		r = layers_open(backing->fd, &wish, &backing->layers, error);
 	if (r < 0)

@@ -190,7 +190,7 @@ layer_seal(const char *path, char **error)
 {
 	static const struct lock_part whole = {0, UINT64_MAX};
 	int CLEANUP_CLOSE fd = regular_file_open(path, O_RDWR);
-	struct layer_wish wish = {path, "/", false};
+	const struct layer_wish wish = {.path = path, .base_path = "/", .lock = LOCK_AUTO};
 	struct layers *layers = NULL;
 	int r;
 

@@ -27,13 +27,15 @@ struct header_bytes {
 	uint64_t base_size, base_modified;
 	struct layer_id base_id;
 	char path[LAYER_PATH_MAX];
-	uint8_t rest[LAYER_HEADER_SIZE - 168 - LAYER_PATH_MAX - 4];
+	uint64_t opening;
+	uint8_t rest[LAYER_HEADER_SIZE - 176 - LAYER_PATH_MAX - 4];
 	uint32_t checksum;
 };
 
 _Static_assert(sizeof(struct header_bytes) == LAYER_HEADER_SIZE, "the header's size");
 _Static_assert(offsetof(struct header_bytes, boot) == 88, "the header's layout");
 _Static_assert(offsetof(struct header_bytes, path) == 168, "the header's layout");
+_Static_assert(offsetof(struct header_bytes, opening) == 1192, "the header's layout");
 
 static uint64_t
 format_round_up(uint64_t n, uint64_t unit)
@@ -99,6 +101,7 @@ layer_header_encode(const struct layer_header *header, uint8_t bytes[LAYER_HEADE
 		.base_size = htole64(header->base_size),
 		.base_modified = htole64((uint64_t)header->base_modified),
 		.base_id = header->base_id,
+		.opening = htole64(header->opening),
 	};
 
 	memcpy(raw.magic, magic, sizeof(magic));
@@ -155,6 +158,7 @@ layer_header_decode(struct layer_header *header, const uint8_t bytes[LAYER_HEADE
 		.base_size = le64toh(raw.base_size),
 		.base_modified = (int64_t)le64toh(raw.base_modified),
 		.base_id = raw.base_id,
+		.opening = le64toh(raw.opening),
 	};
 	if ((header->state != LAYER_WRITABLE && header->state != LAYER_SEALED) ||
 	    header->base > LAYER_BASE_LAYER || raw.boot[LAYER_BOOT - 1] ||

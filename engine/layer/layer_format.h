@@ -29,6 +29,7 @@
  *	 144     8  base 1: st_mtim, nanoseconds since 1970
  *	 152    16  base 2: its identity
  *	 168  1024  path of the base, with zeroes after it: relative to the layer's directory
+ *	1192     8  opening, random: of the last server that has changed the disk; 0: none has
  *	4092     4  checksum (CRC-32C) of the bytes before it
  * Map block, 512 bytes, which a power cut does not tear; all zeroes: no granule
  *	   0   496  a bit for each granule: the layer holds it
@@ -89,6 +90,7 @@ struct layer_header {
 	int64_t base_modified;   /* RAW: nanoseconds since 1970 */
 	struct layer_id base_id; /* LAYER */
 	char path[LAYER_PATH_MAX];
+	uint64_t opening; /* whoever changes the disk without a server sets a new one, too */
 };
 
 /* Returns whether a file of this name is meant to be a layer: it ends in ".layer". */

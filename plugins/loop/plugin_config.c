@@ -6,7 +6,7 @@
 #define FIELD(name_) offsetof(struct loop_config, name_)
 
 /* Room for the plugin's rows and those of an image, and for the one that ends them. */
-#define ROWS_MAX 32
+#define ROWS_MAX 40
 
 static const struct option_row own_rows[] = {
 	{

@@ -154,7 +154,7 @@ START_TEST(every_option_is_explained)
 		ck_assert_msg(row->help && *row->help, "%s has no help", row->name);
 		ck_assert_msg(row->arg && *row->arg, "%s has no argument", row->name);
 	}
-	ck_assert_uint_eq(count, 19);
+	ck_assert_uint_eq(count, 20);
 }
 END_TEST
 
