@@ -45,7 +45,7 @@ BEGIN {
 	allowed["engine/io"] = "engine/layer engine/backing engine common"
 	allowed["engine/backend"] = "engine/io engine/backing engine common"
 	allowed["engine/context"] = "engine/backend engine/io engine common"
-	allowed["engine/changes"] = "engine/image engine/io engine/backing engine common"
+	allowed["engine/changes"] = "engine/layer engine/image engine/io engine/backing engine common"
 	allowed["engine/image"] = "engine/context engine/backend engine/io engine/backing engine common"
 	allowed["engine/snapshot"] = "engine/backing/file engine/image engine/context engine/io engine/backing engine common"
 

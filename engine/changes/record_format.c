@@ -223,7 +223,7 @@ format_decode(struct record_header *header, const uint8_t *bytes)
 	    !format_get_text(header->witness.boot, bytes + 24, WITNESS_BOOT) ||
 	    !format_get_text(header->reason, bytes + 160, REASON_MAX) ||
 	    !format_is_printable(header->reason) || header->witness.kind < 1 ||
-	    header->witness.kind > 2 || header->count > CHECKPOINTS_MAX ||
+	    header->witness.kind > 3 || header->count > CHECKPOINTS_MAX ||
 	    !format_is_power_of_2(header->region) || header->region < RECORD_REGION_MIN)
 		return false;
 	for (size_t i = 0; i < header->count; i++) {

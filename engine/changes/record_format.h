@@ -12,7 +12,7 @@
  *	  12     4  state: 1 in use, 2 closed, 3 unknown
  *	  16     8  sequence: of two headers that are whole, the higher one counts
  *	  24    40  boot id of the kernel under which this was written, with zeroes after it
- *	  64     4  kind of image: 1 file, 2 block device
+ *	  64     4  kind of image: 1 file, 2 block device, 3 layer
  *	  68     4  number of checkpoints
  *	  72    80  the image: struct witness, in its order
  *	 152     8  size of a region, in bytes

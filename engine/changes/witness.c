@@ -2,6 +2,7 @@
 #include "engine/changes/witness.h"
 
 #include "engine/changes/boot.h"
+#include "engine/layer/layer.h"
 
 #include "common/clock.h"
 
@@ -25,7 +26,11 @@
 enum witness_kind {
 	WITNESS_FILE = 1,
 	WITNESS_BLOCK_DEVICE,
+	WITNESS_LAYER,
 };
+
+/* .modified of a layer whose base has changed: no opening has this number. */
+#define WITNESS_MIXED (-1)
 
 /* ---- taking one */
 
@@ -74,6 +79,14 @@ witness_take_file(struct witness *witness, const struct backing *backing)
 	witness->modified = witness_ns(facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec);
 	witness->remote = witness_is_remote(backing->fd);
 	return 0;
+}
+
+static void
+witness_take_layer(struct witness *witness, const struct layers *layers)
+{
+	witness->kind = WITNESS_LAYER;
+	witness->changed = (int64_t)layers->opening;
+	witness->modified = layers->mixed ? WITNESS_MIXED : (int64_t)layers->found;
 }
 
 /* Opens a file that tells of the disk of a block device. What is written to a disk at the place of
@@ -132,14 +145,20 @@ int
 witness_take(struct witness *witness, const struct backing *backing, uint64_t offset,
 	     uint64_t window)
 {
+	int r;
+
 	*witness = (struct witness){
 		.offset = offset,
 		.window = window,
 	};
 	boot_clocks(&witness->seen, &witness->seen_boot);
 	boot_id(witness->boot, sizeof(witness->boot));
-	return backing->block_device ? witness_take_block_device(witness, backing)
-				     : witness_take_file(witness, backing);
+	r = backing->block_device ? witness_take_block_device(witness, backing)
+				  : witness_take_file(witness, backing);
+
+	if (r == 0 && backing->layers)
+		witness_take_layer(witness, backing->layers);
+	return r;
 }
 
 /* ---- comparing two */
@@ -162,7 +181,7 @@ witness_is_of_image(const struct witness *then, const struct witness *now, char 
 {
 	/* A file system may have another device number after a boot. */
 	bool device = then->device == now->device ||
-		      (then->kind == WITNESS_FILE && !witness_same_boot(then, now));
+		      (then->kind != WITNESS_BLOCK_DEVICE && !witness_same_boot(then, now));
 
 	if (then->kind != now->kind || !device || then->inode != now->inode ||
 	    then->birth != now->birth)
@@ -204,6 +223,19 @@ witness_was_killed(const struct witness *then, const struct witness *now)
 	       (witness_same_boot(then, now) || now->changed < boot);
 }
 
+/* Returns whether the last server that has changed a layer is the one that kept the record, or none
+ * has since that one began. What this opening has changed before counts as the change of another.
+ */
+static bool
+witness_layer_agrees(const struct witness *then, const struct witness *now)
+{
+	if (then->changed == now->changed && now->changed != now->modified)
+		return false;
+	if (then->modified == WITNESS_MIXED || now->modified == WITNESS_MIXED)
+		return false;
+	return now->modified == then->changed || now->modified == then->modified;
+}
+
 bool
 witness_agrees(const struct witness *then, const struct witness *now, bool closed,
 	       char reason[REASON_MAX])
@@ -214,6 +246,8 @@ witness_agrees(const struct witness *then, const struct witness *now, bool close
 		return false;
 	if (then->size != now->size || then->window != now->window)
 		return witness_say(reason, "the image had another size");
+	if (then->kind == WITNESS_LAYER)
+		return witness_layer_agrees(then, now) || witness_say(reason, changed);
 	if (then->kind == WITNESS_BLOCK_DEVICE && !witness_same_boot(then, now))
 		return witness_say(reason,
 				   "a block device doesn't tell whether it was changed before "

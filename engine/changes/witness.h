@@ -4,7 +4,8 @@
  * has written to it meanwhile.
  *
  * A file has times: each write sets them. A block device has none; the kernel counts the sectors
- * that are written to it, from its start on.
+ * that are written to it, from its start on. A layer (engine/layer/layer.h) has the number of the
+ * last opening in which it was changed: its server also writes to the file without a change.
  */
 #ifndef ENGINE_CHANGES_WITNESS_H
 #define ENGINE_CHANGES_WITNESS_H
@@ -23,17 +24,20 @@
 
 struct witness {
 	char boot[WITNESS_BOOT]; /* boot id of the kernel; "": not known */
-	uint32_t kind;           /* 1: file, 2: block device */
+	uint32_t kind;           /* 1: file, 2: block device, 3: layer */
 	uint64_t device;         /* st_dev of a file, st_rdev of a block device */
 	uint64_t inode;          /* file */
-	uint64_t birth;   /* file: when it was made, nanoseconds since 1970, 0: not known; block
+	uint64_t birth;    /* file: when it was made, nanoseconds since 1970, 0: not known; block
 			     device: number of the disk in this boot (diskseq) */
-	uint64_t size;    /* of the file or block device, in bytes */
-	uint64_t offset;  /* of the image in it */
-	uint64_t window;  /* size of the image */
-	int64_t changed;  /* file: st_ctim, nanoseconds since 1970; block device: sectors written */
-	int64_t modified; /* file: st_mtim; block device: sectors discarded */
-	int64_t seen;     /* when it was taken: nanoseconds since 1970 */
+	uint64_t size;     /* of the file or block device, in bytes */
+	uint64_t offset;   /* of the image in it */
+	uint64_t window;   /* size of the image */
+	int64_t changed;   /* file: st_ctim, nanoseconds since 1970; block device: sectors written;
+			     layer: this opening, or that of the last change if it is open for
+			     reading */
+	int64_t modified;  /* file: st_mtim; block device: sectors discarded; layer: the opening of
+			     the last change before this opening */
+	int64_t seen;      /* when it was taken: nanoseconds since 1970 */
 	int64_t seen_boot; /* the same since the boot */
 	bool remote; /* file: its times are of the clocks of other machines; not in a record */
 };

@@ -141,23 +141,6 @@ layered_copy(struct layered *layered, uint64_t granule)
 	return r;
 }
 
-/* Copies the granules that the io covers only in part. */
-static void
-layered_copy_edges(struct layered *layered, struct io *io)
-{
-	const uint64_t granule = layered->layers->map.granule;
-	const uint64_t start = layered_place(layered->image, io), end = start + io->length;
-	const struct layer_span span = layered_span(layered, io);
-	int r = 0;
-
-	if (start % granule)
-		r = layered_copy(layered, start / granule);
-	if (r == 0 && span.end < layered->layers->map.granules && end % granule)
-		r = layered_copy(layered, end / granule);
-	if (r < 0)
-		layered_fail(io, r, "copying from the base");
-}
-
 /* ---- marks and commits */
 
 static void
@@ -209,6 +192,30 @@ layered_commit(struct layered *layered)
 	return layered_commit_until(layered, layer_keeper_ticket(layered->layers));
 }
 
+/* Does what must come before a change. A discard leaves bytes of the base as they are in granules
+ * that it covers only in part. */
+static void
+layered_prepare_change(struct layered *layered, struct io *io)
+{
+	const uint64_t granule = layered->layers->map.granule;
+	const uint64_t start = layered_place(layered->image, io), end = start + io->length;
+	const struct layer_span span = layered_span(layered, io);
+	const bool copies = io->op != IO_DISCARD;
+	int r = layer_keeper_enter(layered->layers, layered->image->backing.fd, layered_sync_file,
+				   layered->image);
+
+	if (r < 0) {
+		layered_fail(io, r, "the layer's header can't be written");
+		return;
+	}
+	if (copies && start % granule)
+		r = layered_copy(layered, start / granule);
+	if (r == 0 && copies && span.end < layered->layers->map.granules && end % granule)
+		r = layered_copy(layered, end / granule);
+	if (r < 0)
+		layered_fail(io, r, "copying from the base");
+}
+
 /* ---- steps */
 
 static void
@@ -222,7 +229,7 @@ layered_take_step(struct layered *layered, enum layered_step step, struct io *io
 		r = layered_commit_until(layered, ticket);
 	for (struct io *io = ios; io; io = io->next) {
 		if (step == LAYERED_COPY || step == LAYERED_COPY_AGAIN)
-			layered_copy_edges(layered, io);
+			layered_prepare_change(layered, io);
 		if (r == 0)
 			continue;
 		layered_fail(io, r,
@@ -333,14 +340,15 @@ layered_begin(struct io *io, enum layered_step step)
 
 /* ---- the moments of an io */
 
-/* Returns whether a granule must be copied that the io covers only in part. A discard leaves such
- * bytes of the base as they are. */
+/* Returns whether something must come before a change: layered_prepare_change(). */
 static bool
-layered_lacks_edges(const struct layered *layered, const struct io *io)
+layered_needs_step(const struct layered *layered, const struct io *io)
 {
 	const uint64_t granule = layered->layers->map.granule;
 	const uint64_t start = layered_place(layered->image, io), end = start + io->length;
 
+	if (!layer_keeper_has_entered(layered->layers))
+		return true;
 	if (io->op == IO_DISCARD)
 		return false;
 	return (start % granule && layered_lacks(layered, start / granule)) ||
@@ -355,7 +363,7 @@ layered_before_change(struct observer *observer, struct range *range)
 	struct io *io = io_of_range(range);
 
 	io->care |= IO_STEPS;
-	return !layered_lacks_edges(layered, io) || layered_begin(io, LAYERED_COPY);
+	return !layered_needs_step(layered, io) || layered_begin(io, LAYERED_COPY);
 }
 
 /* The edges of a part can lie in granules that the whole change would have covered. */
@@ -365,7 +373,7 @@ layered_before_retry(struct io *io)
 	if (!io_changes_data(io))
 		return true;
 	io->care |= IO_STEPS;
-	return !layered_lacks_edges(io->ctx->image->layered, io) ||
+	return !layered_needs_step(io->ctx->image->layered, io) ||
 	       layered_begin(io, LAYERED_COPY_AGAIN);
 }
 
@@ -425,8 +433,8 @@ layered_plan(const struct image *image, struct io *io, struct chunk *chunk)
 		return plan_chunk(image, io, chunk);
 	start = layered_place(image, io) + io->issued;
 	end = layered_place(image, io) + io->length;
-	place.bytes = layers_run(image->backing.layers, start, end, &place.below, &place.offset) -
-		      start;
+	place.bytes =
+		layers_run(image->backing.layers, start, end, &place.below, &place.offset) - start;
 	plan_read(image, io, chunk, &place);
 	return true;
 }

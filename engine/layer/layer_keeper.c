@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 static int
@@ -46,11 +47,15 @@ static int
 keeper_write_header(struct layers *layers, int fd)
 {
 	uint8_t bytes[LAYER_HEADER_SIZE];
+	int r;
 
 	layers->header.sequence++;
 	layer_header_encode(&layers->header, bytes);
-	return keeper_write(fd, bytes, sizeof(bytes),
-			    layers->header.sequence % 2 * LAYER_HEADER_SIZE);
+	r = keeper_write(fd, bytes, sizeof(bytes), layers->header.sequence % 2 * LAYER_HEADER_SIZE);
+	/* What is there now may be torn: the next one has the same place. */
+	if (r < 0)
+		layers->header.sequence--;
+	return r;
 }
 
 /* Writes the header in the place of the older one. What was written before is durable first, so one
@@ -115,6 +120,21 @@ keeper_begin_stale(struct layers *layers, bool all)
 	pthread_mutex_unlock(&layers->marking);
 }
 
+/* Returns whether the stable map of the topmost layer has granules. */
+static bool
+keeper_has_granules(const struct layers *layers)
+{
+	for (uint64_t i = 0; i < layers->map.count; i++) {
+		const struct layer_page *page = atomic_load(&layers->map.pages[i]);
+
+		for (unsigned int word = 0; page && word < LAYER_BLOCK_WORDS; word++) {
+			if (page->bits[word])
+				return true;
+		}
+	}
+	return false;
+}
+
 int
 layer_keeper_begin(struct layers *layers, int fd, bool writable)
 {
@@ -125,6 +145,13 @@ layer_keeper_begin(struct layers *layers, int fd, bool writable)
 	boot_id(boot, sizeof(boot));
 	if (!boot[0])
 		return -ENODATA;
+	layers->held = keeper_has_granules(layers);
+	if (writable &&
+	    getrandom(&layers->opening, sizeof(layers->opening), 0) != sizeof(layers->opening))
+		return -EIO;
+	/* Neither 0 nor negative. */
+	if (writable)
+		layers->opening = layers->opening >> 1 | 1;
 	if (strcmp(boot, header->boot) == 0) {
 		r = layers_load_recent(layers, fd);
 		/* Which of them the stable map lacks is not known. */
@@ -162,11 +189,36 @@ keeper_fail(struct layers *layers, int fd)
 	layers->header.sequence++;
 	r = keeper_write_header(layers, fd);
 	layers->told_failure = r == 0;
+	if (r < 0)
+		layers->header.sequence--;
 	/* The next commit fails, too, and tries this again. */
 	if (r < 0)
 		log_error("the header of a layer can't be written: %s; if the server is killed "
 			  "now, the next one may read what was lost as zeroes",
 			  strerror(-r));
+}
+
+int
+layer_keeper_enter(struct layers *layers, int fd, int (*sync)(void *data), void *data)
+{
+	int r = 0, failed = 0;
+
+	pthread_mutex_lock(&layers->committing);
+	if (!layer_keeper_has_entered(layers)) {
+		/* As in layer_put_header(). */
+		r = failed = sync(data);
+		layers->header.opening = layers->opening;
+		if (r == 0)
+			r = keeper_write_header(layers, fd);
+		/* A power cut must not lose it and keep what is written in place. */
+		if (r == 0 && layers->held)
+			r = failed = sync(data);
+		if (failed < 0)
+			keeper_fail(layers, fd);
+		atomic_store_explicit(&layers->entered, r == 0, memory_order_release);
+	}
+	pthread_mutex_unlock(&layers->committing);
+	return r;
 }
 
 /* ---- marks */

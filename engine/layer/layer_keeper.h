@@ -3,6 +3,8 @@
  * Keeps the maps of a topmost layer in its file, so that neither a kill nor a power cut ever makes
  * a granule appear whose bytes are not there.
  *
+ *	the first change of an opening is to come
+ *	-> layer_keeper_enter(): the header has the number of this opening
  *	a change of a whole granule, or a copy of one, is in the file
  *	-> layer_keeper_mark(): its bit is in the recent map, in the page cache, then in memory
  *	-> the change is acknowledged; a kill loses nothing from here on
@@ -39,6 +41,19 @@ struct layer_span {
  * `writable`, begins one. Returns 0, or -errno as above; -ENODATA if the kernel has no boot id. */
 int
 layer_keeper_begin(struct layers *layers, int fd, bool writable);
+
+/* Returns whether layer_keeper_enter() has succeeded. */
+static inline bool
+layer_keeper_has_entered(const struct layers *layers)
+{
+	return atomic_load_explicit(&layers->entered, memory_order_acquire);
+}
+
+/* Writes into the header, before the first change, that the layer is changed in this opening: a
+ * record of checkpoints tells by that whether another server has changed it. sync() is as for
+ * layer_keeper_commit(). Returns 0 or -errno, and may be called again. */
+int
+layer_keeper_enter(struct layers *layers, int fd, int (*sync)(void *data), void *data);
 
 /* Makes the topmost layer the owner of granules that are in its file, for all processes of this
  * boot. Returns 0; or -errno, and none of them is. */
