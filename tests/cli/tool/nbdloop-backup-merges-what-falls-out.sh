@@ -167,6 +167,17 @@ flock -s "$held"
 refuses 'chain: a restore is reading its backups' backup merge --keep=1 "$chain"
 exec {held}<&-
 expect_equal "the backups" "0 1 2 3 4 5 6" "$(numbers)"
+# An interrupted call is repeated. Another failure does not mean that the file system has no locks.
+with_flock=(env ASAN_OPTIONS=detect_leaks=0 strace -f -qq -o "$dir/calls" -P "$chain" -e trace=flock)
+quietly "${with_flock[@]}" -e inject=flock:error=EINTR:when=1 nbdloop restore --force "$chain" "$dir/restored"
+quietly cmp "$dir/image.6" "$dir/restored"
+expect_equal "calls of flock" 2 "$(grep -c 'flock(' "$dir/calls")"
+must_fail "${with_flock[@]}" -e inject=flock:error=EIO nbdloop restore --force "$chain" "$dir/restored"
+grep -q 'chain: locking it: Input/output error' "$dir/refused.log" || fail "$(cat "$dir/refused.log")"
+for error in EOPNOTSUPP ENOSYS ENOLCK; do
+	quietly "${with_flock[@]}" -e "inject=flock:error=$error" nbdloop restore --force "$chain" "$dir/restored"
+	quietly cmp "$dir/image.6" "$dir/restored"
+done
 # One that has no lock finds that a file was replaced, wherever it is.
 for number in 3 4 5 6; do
 	fresh
