@@ -350,7 +350,8 @@ backup_to_directory(const struct backup_job *job, struct backup_result *result, 
 	if (lock < 0)
 		return false;
 	links = chain_read(job->target, error);
-	done = links;
+	/* A number that is in an earlier file already would be skipped by restoring. */
+	done = links && chain_read_ends(links, error);
 	if (done) {
 		const struct backup_job decided = backup_decide(job, links->len, result);
 

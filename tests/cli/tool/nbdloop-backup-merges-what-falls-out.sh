@@ -158,7 +158,9 @@ refuses '000003.delta is torn or damaged' backup merge --keep=1 "$chain"
 fresh
 quietly nbdloop backup merge --keep=1 "$chain"
 rm "$chain/000006.delta"
-refuses '000000.delta contains increment 6, and the chain ends with increment 5' restore "$chain" "$dir/other"
+refuses '000000.delta contains increment 6, and the chain ends with increment 5: later files are missing' restore "$chain" "$dir/other"
+# A new backup would get the number of a merged one: restoring would skip it.
+refuses '000000.delta contains increment 6' backup --format=delta -i --force "nbd+unix:///?socket=$dir/none" "$chain"
 
 # ---- a restore reads meanwhile
 fresh
