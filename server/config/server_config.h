@@ -116,6 +116,12 @@ config_set(struct server_config *config, const char *name, const char *value, ch
 const struct option_row *
 config_find(const char *name);
 
+/* Returns whether that text gives the option the value that it has: in the server, in the export, or
+ * without an export (NULL) as their default. */
+bool
+config_has_value(const struct server_config *config, const struct export_config *export,
+		 const char *name, const char *value);
+
 /* Copies all that an export can have by default. Returns 0 or -ENOMEM. */
 int
 config_copy_defaults(struct export_config *to, const struct export_config *from);
