@@ -48,6 +48,7 @@ struct export_config {
 	struct limit_options limit_options[LIMIT_SCOPES];
 	struct limits limits[LIMIT_SCOPES]; /* the same, once they are read */
 	struct image_config image;
+	bool again; /* read again: its image was closed, and is to be opened once more */
 	struct export_config *next;
 };
 
