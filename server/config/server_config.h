@@ -12,11 +12,15 @@
 #include "server/access/access.h"
 #include "server/limit/limits.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* The TCP port of NBD, assigned by IANA. */
 #define DEFAULT_PORT 10809
+
+/* The errno of a start that fails until somebody changes the configuration or the keys. */
+#define CONFIG_MISTAKE EKEYREJECTED
 
 enum log_choice {
 	LOG_TO_STDERR,
@@ -117,8 +121,8 @@ config_set(struct server_config *config, const char *name, const char *value, ch
 const struct option_row *
 config_find(const char *name);
 
-/* Returns whether that text gives the option the value that it has: in the server, in the export, or
- * without an export (NULL) as their default. */
+/* Returns whether that text gives the option the value that it has: in the server, in the export,
+ * or without an export (NULL) as their default. */
 bool
 config_has_value(const struct server_config *config, const struct export_config *export,
 		 const char *name, const char *value);
