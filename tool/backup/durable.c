@@ -175,7 +175,8 @@ durable_share(const char *directory, bool alone, GError **error)
 	if (failed == 0 || failed == ENOTSUP || failed == ENOSYS || failed == ENOLCK)
 		return steal_fd(&fd);
 	if (failed == EWOULDBLOCK)
-		failure(error, EBUSY, "%s: a restore is reading its backups", directory);
+		failure(error, EBUSY, "%s: a restore or a verification is reading its backups",
+			directory);
 	else
 		failure_errno(error, failed, "%s: locking it", directory);
 	return -1;

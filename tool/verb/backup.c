@@ -584,7 +584,8 @@ run_live(struct backup_job *job, const struct backup_options *options, struct ba
 
 /* ---- what can be done with backups, in the place of a source */
 
-/* Whether all options have their defaults, except --json, and, if it `merges`, those of a merge. */
+/* Whether all options have their defaults, except --json, --verify and, if it `merges`, those of a
+ * merge. */
 static bool
 backup_options_are_plain(const struct backup_options *options, bool merges)
 {
@@ -594,19 +595,27 @@ backup_options_are_plain(const struct backup_options *options, bool merges)
 	memset(&plain, 0, sizeof(plain));
 	options_init(backup_option_rows, &plain);
 	plain.copy.json = options->copy.json;
-	if (merges) {
-		plain.verify = options->verify;
+	plain.verify = options->verify;
+	if (merges)
 		plain.retention = options->retention;
-	}
 	return memcmp(&plain, options, sizeof(plain)) == 0;
 }
 
 static bool
 run_backup_list(const struct backup_options *options, const char *target, GError **error)
 {
+	/* What --json prints is the list. */
+	const struct copy_verb_options shown = {.json = false};
+	struct progress progress;
+
 	if (!backup_options_are_plain(options, false))
-		return failure(error, EINVAL, "list takes no option but --json");
-	return backup_list(target, options->copy.json, error);
+		return failure(error, EINVAL, "list takes no option but --verify and --json");
+	copy_verb_progress(&shown, &progress);
+	if (options->verify)
+		interruption_watch();
+	return backup_end_interrupted(
+		backup_list(target, options->copy.json, options->verify ? &progress : NULL, error),
+		error);
 }
 
 static bool
@@ -706,8 +715,8 @@ backup_show_more(FILE *out)
 {
 	fprintf(out,
 		"\nActions, in place of SOURCE:\n"
-		"    list TARGET\n"
-		"        show the backups in TARGET\n"
+		"    list [--verify] TARGET\n"
+		"        show the backups in TARGET; --verify: read them, and say which can be restored\n"
 		"    merge OPTION... TARGET\n"
 		"        merge the backups that --keep, --keep-daily and --keep-weekly do not keep\n");
 }

@@ -59,7 +59,7 @@ exec {held}<"$chain"
 flock -s "$held"
 change 5
 must_fail nbdloop backup --format=delta -i --keep=2 --metrics="$metrics" "$source" "$chain"
-grep -q 'the backup is complete, but older ones were not merged: .*chain.*: a restore is reading' "$dir/refused.log" ||
+grep -q 'the backup is complete, but older ones were not merged: .*chain.*: a restore or a verification is reading' "$dir/refused.log" ||
 	fail "a merge that did not happen: $(cat "$dir/refused.log")"
 exec {held}<&-
 expect_equal "failed" 1 "$(metric last_run_failed "$chain")"
