@@ -25,6 +25,7 @@ struct io_op {
 	size_t iov_count;
 	bool release; /* no operation: memory is released late */
 	bool waits;   /* for a socket; it can be cancelled */
+	bool due;     /* it goes on when the ring's thread is in the kernel */
 	bool cancelled;
 	long result; /* of the part that a socket has taken */
 	struct fiber *fiber;
@@ -200,10 +201,26 @@ io_op_try(struct io_op *op)
 	return op->result != 0;
 }
 
+static bool
+io_op_is_not_due(void *data)
+{
+	return !((const struct io_op *)data)->due;
+}
+
+/* Waits until io_ops_go_on() has tried it, which ends this fiber if it is over. */
+static void
+io_op_await_thread(struct io_op *op)
+{
+	op->due = true;
+	io_ring_note_due(op->ring);
+	scheduler_wait("the ring's thread", io_op_is_not_due, op, FOR_EVER);
+}
+
 static void *
 io_op_run_socket(void *data)
 {
 	struct io_op *op = data;
+	bool over = false;
 
 	do {
 		op->waits = true;
@@ -213,9 +230,31 @@ io_op_run_socket(void *data)
 			io_op_end(op, op->result ? op->result : -ECANCELED);
 			return NULL;
 		}
-	} while (!io_op_try(op));
+		if (op->ring->flags & IORING_SETUP_DEFER_TASKRUN)
+			io_op_await_thread(op);
+		else
+			over = io_op_try(op);
+	} while (!over);
 	io_op_end(op, op->result);
 	return NULL;
+}
+
+void
+io_ops_go_on(struct io_ring *ring)
+{
+	struct io_op *next;
+
+	for (struct io_op *op = ops; op && ring->due; op = next) {
+		next = op->next;
+		if (op->ring != ring || !op->due)
+			continue;
+		op->due = false;
+		ring->due--;
+		if (!io_op_try(op))
+			continue;
+		scheduler_remove(op->fiber);
+		io_op_end(op, op->result);
+	}
 }
 
 static int

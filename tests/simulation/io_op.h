@@ -31,6 +31,10 @@ io_op_begin(struct io_ring *ring, const struct io_uring_sqe *sqe);
 void
 io_buffer_put(struct io_ring *ring, struct io_buffer *buffer);
 
+/* The ring's thread is in the kernel: those of its sockets' operations go on that are due. */
+void
+io_ops_go_on(struct io_ring *ring);
+
 /* Frees a ring's operations that only wait to tell of memory. All others must have ended. */
 void
 io_ops_end(const struct io_ring *ring);

@@ -53,7 +53,7 @@ io_ring_pending(const struct io_ring *ring)
 
 	for (const struct io_late *late = ring->deferred.first; late; late = late->next)
 		count++;
-	return count;
+	return count + ring->due;
 }
 
 static bool
@@ -75,10 +75,18 @@ io_ring_publish(struct io_ring *ring, const struct io_uring_cqe *cqe)
 	ring->sq_flags |= IORING_SQ_CQ_OVERFLOW;
 }
 
+static void
+io_ring_ring(struct io_ring *ring)
+{
+	static const uint64_t one = 1;
+
+	if (ring->event)
+		ring->event->kind->write(ring->event, &one, sizeof(one));
+}
+
 void
 io_ring_post(struct io_ring *ring, uint64_t user_data, int result)
 {
-	static const uint64_t one = 1;
 	const struct io_uring_cqe cqe = {.user_data = user_data, .res = result};
 
 	if (ring->flags & IORING_SETUP_DEFER_TASKRUN && !ring->submits) {
@@ -88,8 +96,16 @@ io_ring_post(struct io_ring *ring, uint64_t user_data, int result)
 	} else {
 		io_ring_publish(ring, &cqe);
 	}
-	if (ring->event)
-		ring->event->kind->write(ring->event, &one, sizeof(one));
+	io_ring_ring(ring);
+}
+
+void
+io_ring_note_due(struct io_ring *ring)
+{
+	ring->due++;
+	if (ring->flags & IORING_SETUP_TASKRUN_FLAG)
+		ring->sq_flags |= IORING_SQ_TASKRUN;
+	io_ring_ring(ring);
 }
 
 void

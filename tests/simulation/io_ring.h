@@ -55,6 +55,7 @@ struct io_ring {
 	struct description *event;
 	struct io_lates overflow; /* the queue had no room */
 	struct io_lates deferred; /* the ring's thread must ask for them */
+	unsigned int due;         /* operations of sockets that go on when it asks */
 	bool submits;             /* its thread is in the kernel, which may add completions */
 };
 
@@ -73,6 +74,10 @@ io_ring_post(struct io_ring *ring, uint64_t user_data, int result);
 /* Shows the completions that the ring's thread gets when it asks. */
 void
 io_ring_flush(struct io_ring *ring);
+
+/* An operation is due: it goes on when the ring's thread asks. */
+void
+io_ring_note_due(struct io_ring *ring);
 
 /* Unregisters the files. */
 void

@@ -64,6 +64,14 @@ io_ring_take(struct io_ring *ring, unsigned int count)
 	return (int)taken;
 }
 
+/* What the ring's thread does when it asks for completions. */
+static void
+io_ring_show_all(struct io_ring *ring)
+{
+	io_ops_go_on(ring);
+	io_ring_flush(ring);
+}
+
 struct io_wait {
 	struct io_ring *ring;
 	unsigned int min;
@@ -83,16 +91,18 @@ static int
 io_ring_await(struct io_ring *ring, unsigned int min, int64_t until)
 {
 	struct io_wait wait = {ring, min};
-	bool came = true;
 
-	io_ring_flush(ring);
+	io_ring_show_all(ring);
 	if (io_ring_ready(ring) >= min)
 		return 0;
 	if (chance_once_in(500))
 		return -EINTR;
-	came = scheduler_wait("events", io_ring_has_enough, &wait, until);
-	io_ring_flush(ring);
-	return came ? 0 : -ETIME;
+	do {
+		if (!scheduler_wait("events", io_ring_has_enough, &wait, until))
+			return -ETIME;
+		io_ring_show_all(ring);
+	} while (io_ring_ready(ring) < min && !ring->overflow.first);
+	return 0;
 }
 
 /* io_uring_enter(). `gets`: IORING_ENTER_GETEVENTS. */
