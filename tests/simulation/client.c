@@ -362,7 +362,7 @@ client_connect(struct client *client)
 
 	client->life = client_plan.life;
 	client_choose_snapshot(client);
-	client->socket = network_connect(client_plan.address);
+	client->socket = network_connect(client_plan.address, client->number);
 	process = process_latest();
 	if (!client->socket) {
 		scheduler_sleep((int64_t)chance_between(1, 20) * MILLISECOND);
@@ -549,13 +549,22 @@ client_check_error(const struct client *client, const struct sent *sent)
 			   request_names[sent->type], sent->count, sent->first, error);
 }
 
+/* Returns how many bytes a limit counts. */
+static uint64_t
+sent_data_bytes(const struct sent *sent)
+{
+	return sent->type == NBD_CMD_READ || sent->type == NBD_CMD_WRITE
+		       ? (uint64_t)sent->count * SECTOR_SIZE
+		       : 0;
+}
+
 static void
 client_take_answer(struct client *client, struct sent *sent)
 {
 	client_check_error(client, sent);
 	if (!sent->error && sent->type != NBD_CMD_FLUSH && !client->taken && !client->twin &&
 	    client->life == client_plan.life)
-		limit_model_answered(sent->sent_at);
+		limit_model_answered(client->number, sent_data_bytes(sent), sent->sent_at);
 	trace("%s %u+%u answered: %s", request_names[sent->type], sent->first, sent->count,
 	      error_name(sent->error));
 	if (sent->write)

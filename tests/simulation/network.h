@@ -25,10 +25,11 @@ struct network_mood {
 
 extern struct network_mood network_mood;
 
-/* Connects to the listener of a unix socket's path, or of a TCP port ("10809"). Returns NULL if
+/* Connects to the listener of a unix socket's path, or of a TCP port ("10809"). To the server, each
+ * `who` below 100 has an address of its own, or is a user of its own: 0 is root. Returns NULL if
  * nobody listens. */
 struct socket *
-network_connect(const char *address);
+network_connect(const char *address, unsigned int who);
 
 /* Both wait. Sends all, or returns -EPIPE. */
 int

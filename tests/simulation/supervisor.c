@@ -177,8 +177,10 @@ supervisor_choose_moods(void)
 		usual_mood.sticky = 50;
 		client_plan.patience = 150 * MILLISECOND;
 		client_plan.window = 8;
+		client_plan.largest = 64;
 	}
 	disk_mood = usual_mood;
+	limit_model_plan(client_plan.largest * SECTOR_SIZE);
 }
 
 static void
