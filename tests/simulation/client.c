@@ -435,6 +435,9 @@ client_shake_hands(struct client *client)
 		r = client_look_around(client);
 	if (r == 0 && client->replies != SIMPLE && !chance_once_in(4))
 		r = client_choose_contexts(client, NBD_OPT_SET_META_CONTEXT);
+	for (unsigned int i = 0; i < MODEL_CHECKPOINTS && !model_checkpoint(client->checkpoint);
+	     i++)
+		client->checkpoint = (client->checkpoint + 1) % MODEL_CHECKPOINTS;
 	return r == 0 ? client_go(client) : r;
 }
 

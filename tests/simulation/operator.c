@@ -54,6 +54,11 @@ operator_choose_request(char *text, size_t size)
 	const unsigned int name = (unsigned int)chance_below(NAMES);
 	const char *scope = chance_once_in(2) ? "" : "client-";
 
+	if (client_plan.wants_marks) {
+		client_plan.wants_marks = false;
+		snprintf(text, size, "checkpoint create c%u granularity=4k\n", name);
+		return;
+	}
 	switch (chance_below(client_plan.has_twin ? 10 : 9)) {
 	case 0: snprintf(text, size, "status\n"); break;
 	case 1: snprintf(text, size, "set direct-io=on\n"); break;
@@ -174,7 +179,7 @@ operator_run(void *data)
 		/* Low limits show what they do only if they last. */
 		scheduler_sleep((int64_t)chance_below(client_plan.crowded ? 1000 : 20) *
 				MILLISECOND);
-		if (client_plan.pause && !stopping)
+		if (client_plan.pause && !stopping && !client_plan.wants_marks)
 			scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause * 16));
 		if (!stopping)
 			operator_ask();

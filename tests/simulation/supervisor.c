@@ -375,6 +375,7 @@ supervisor_pass_quiet_time(void)
 		lives = supervisor_sleep((int64_t)chance_between(1, 25) * SECOND);
 	} else {
 		lives = supervisor_sleep(tick - scheduler_now());
+	client_plan.wants_marks = true;
 		scheduler_wait("a sync of the record", supervisor_sees_record_sync, NULL,
 			       scheduler_now() + SECOND);
 		lives = lives && supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
