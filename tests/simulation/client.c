@@ -4,6 +4,7 @@
 #include "tests/simulation/chance.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/event.h"
+#include "tests/simulation/file.h"
 #include "tests/simulation/limit_model.h"
 #include "tests/simulation/memory.h"
 #include "tests/simulation/model.h"
@@ -28,6 +29,9 @@
 
 /* A request must be answered within this time, or its connection end. */
 #define ANSWER_LIMIT (60 * SECOND)
+
+/* Longer than a server takes a client for present that it has not heard. */
+#define LONG_WAIT (120 * MILLISECOND)
 
 enum replies {
 	SIMPLE,
@@ -62,6 +66,7 @@ struct client {
 	bool has_allocation; /* it has chosen the list of holes */
 	uint32_t allocation; /* the number of that */
 	bool looks;          /* it has not looked at all of the bitmap yet */
+	bool leaves;         /* it has sent a disconnect request, and has patience */
 	struct sent sent[WINDOW];
 	unsigned int in_flight;
 	struct sent repeats[WINDOW]; /* changes without an answer, for the next connection */
@@ -138,7 +143,8 @@ get64(const uint8_t *at)
 static int
 client_receive(struct client *client, void *bytes, size_t size)
 {
-	const int64_t patience = client_plan.patience ? client_plan.patience : ANSWER_LIMIT;
+	const int64_t patience =
+		client_plan.patience && !client->leaves ? client_plan.patience : ANSWER_LIMIT;
 	const int r = network_receive(client->socket, bytes, size, scheduler_now() + patience);
 
 	if (r == -ETIMEDOUT && patience == ANSWER_LIMIT)
@@ -196,6 +202,7 @@ client_hang_up(struct client *client)
 	const int64_t known_at = client_part(client);
 
 	client->socket = NULL;
+	client->leaves = false;
 	for (unsigned int i = 0; i < WINDOW; i++) {
 		struct sent *sent = &client->sent[i];
 
@@ -428,6 +435,9 @@ client_shake_hands(struct client *client)
 	if (r == 0)
 		r = client_choose_replies(client);
 	client->checkpoint = (unsigned int)chance_below(MODEL_CHECKPOINTS);
+	for (unsigned int i = 0; i < MODEL_CHECKPOINTS && !model_checkpoint(client->checkpoint);
+	     i++)
+		client->checkpoint = (client->checkpoint + 1) % MODEL_CHECKPOINTS;
 	client->created = 0;
 	client->has_allocation = client->has_bitmap = client->looks = false;
 	client->twin = !client->taken && client_plan.has_twin && chance_once_in(3);
@@ -435,9 +445,6 @@ client_shake_hands(struct client *client)
 		r = client_look_around(client);
 	if (r == 0 && client->replies != SIMPLE && !chance_once_in(4))
 		r = client_choose_contexts(client, NBD_OPT_SET_META_CONTEXT);
-	for (unsigned int i = 0; i < MODEL_CHECKPOINTS && !model_checkpoint(client->checkpoint);
-	     i++)
-		client->checkpoint = (client->checkpoint + 1) % MODEL_CHECKPOINTS;
 	return r == 0 ? client_go(client) : r;
 }
 
@@ -887,6 +894,72 @@ client_receive_answer(struct client *client)
 					    get64(header + 8), get32(header + 16));
 }
 
+/* ---- a disconnect request */
+
+/* Returns whether nobody has ended the server, and nothing but the client can have ended the
+ * connection. */
+static bool
+client_must_be_answered(const struct client *client)
+{
+	return client->life == client_plan.life && client_plan.is_up &&
+	       !client_plan.fails_allowed && !client->taken;
+}
+
+/* Takes the answers to all that it has sent before, which a server has to carry out, also if the
+ * client can send no more. */
+static int
+client_await_answers(struct client *client)
+{
+	uint8_t byte;
+	int r = 0;
+
+	while (r == 0 && client->in_flight)
+		r = client_receive_answer(client);
+	if (r < 0 && client->in_flight && client_must_be_answered(client))
+		trace_fail("%s gets no answer to what it sent before its disconnect request",
+			   client->name);
+	if (r == 0 && client_receive(client, &byte, 1) == 0)
+		trace_fail("%s gets an answer to a disconnect request", client->name);
+	return -EPIPE;
+}
+
+/* Says that it leaves, and then, mostly, waits for the rest of the answers. */
+static int
+client_say_goodbye(struct client *client)
+{
+	uint8_t bytes[NBD_EXTENDED_REQUEST_SIZE];
+	const struct sent last = {.type = NBD_CMD_DISC};
+	const size_t size = client_encode(client, &last, 0, bytes);
+	int r;
+
+	/* Just when something else happens, such as the end of what the disk does; or while the
+	 * server does something about it. */
+	if (disk_mood.unstuck_at > scheduler_now() && !chance_once_in(4))
+		scheduler_sleep(disk_mood.unstuck_at - scheduler_now());
+	else if (chance_once_in(2))
+		scheduler_sleep_to_next();
+	if (chance_once_in(2))
+		scheduler_sleep_to_turn(scheduler_now() + SECOND);
+	r = network_send(client->socket, bytes, size);
+	if (r < 0 || chance_once_in(4))
+		return -EPIPE;
+	trace("says goodbye, and waits for %u answers", client->in_flight);
+	client->leaves = true;
+	if (chance_once_in(2))
+		network_send_end(client->socket);
+	return client_await_answers(client);
+}
+
+/* One that waits for long may leave with all its requests unanswered. */
+static int
+client_await_answer(struct client *client)
+{
+	if (client_plan.leaves && !network_await(client->socket, scheduler_now() + LONG_WAIT) &&
+	    event_strikes(16, "says goodbye"))
+		return client_say_goodbye(client);
+	return client_receive_answer(client);
+}
+
 /* ---- the fiber */
 
 static int
@@ -894,6 +967,8 @@ client_step(struct client *client)
 {
 	if (event_strikes(client_plan.leaves, "leaves"))
 		return -EPIPE;
+	if (event_strikes(client_plan.leaves, "says goodbye"))
+		return client_say_goodbye(client);
 	if (client_plan.pause && !stopping && !client->repeat_count && chance_once_in(2))
 		scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause));
 	if (client->in_flight < client_plan.window && !stopping &&
@@ -901,7 +976,7 @@ client_step(struct client *client)
 		return client_send(client);
 	if (client->in_flight && (stopping || client->in_flight == client_plan.window ||
 				  network_is_readable(client->socket)))
-		return client_receive_answer(client);
+		return client_await_answer(client);
 	scheduler_sleep((int64_t)chance_below(2000) * MICROSECOND);
 	return 0;
 }

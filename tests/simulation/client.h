@@ -26,6 +26,7 @@ struct client_plan {
 	bool crowded;         /* many requests wait, also for low limits */
 	bool fails_allowed;   /* the disk's mood may strike: requests may fail */
 	unsigned int life;    /* of a server: the number of this one */
+	bool is_up;           /* nobody has ended that one */
 	uint32_t ended_lives; /* a bit for each that was told to end */
 };
 

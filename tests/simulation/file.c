@@ -339,14 +339,21 @@ file_tell_align(va_list arguments)
 
 /* ---- transfers */
 
+static void
+disk_get_stuck(int64_t until)
+{
+	disk_mood.unstuck_at = until;
+	scheduler_wait("a stuck disk", NULL, NULL, until);
+}
+
 /* The time that a request takes. Afterwards, it may have been stuck for long. */
 static void
 disk_take_time(void)
 {
 	if (disk_mood.stuck_until > scheduler_now())
-		scheduler_wait("a stuck disk", NULL, NULL, disk_mood.stuck_until);
+		disk_get_stuck(disk_mood.stuck_until);
 	else if (event_strikes(disk_mood.sticky, "a stuck request"))
-		scheduler_sleep((int64_t)chance_below(4000) * MILLISECOND);
+		disk_get_stuck(scheduler_now() + (int64_t)chance_below(4000) * MILLISECOND);
 	else if (event_strikes(disk_mood.slow, "a slow request"))
 		scheduler_sleep((int64_t)chance_below(50) * MILLISECOND);
 	else if (chance_once_in(2))

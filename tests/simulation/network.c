@@ -397,6 +397,13 @@ socket_is_readable(void *data)
 	return network_is_readable(data);
 }
 
+bool
+network_await(struct socket *socket, int64_t until)
+{
+	return network_is_readable(socket) ||
+	       scheduler_wait("bytes from the server", socket_is_readable, socket, until);
+}
+
 static bool
 socket_is_writable(void *data)
 {
@@ -456,6 +463,12 @@ network_receive(struct socket *socket, void *bytes, size_t size, int64_t until)
 		size -= (size_t)n;
 	}
 	return 0;
+}
+
+void
+network_send_end(struct socket *socket)
+{
+	socket_send_end(socket, false);
 }
 
 int64_t

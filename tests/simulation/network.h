@@ -47,6 +47,14 @@ network_receive(struct socket *socket, void *bytes, size_t size, int64_t until);
 bool
 network_is_readable(struct socket *socket);
 
+/* Waits for them. Returns whether they are there. */
+bool
+network_await(struct socket *socket, int64_t until);
+
+/* The client sends no more, and still receives. */
+void
+network_send_end(struct socket *socket);
+
 /* Closes a client's socket; `reset`: with RST. Returns when the server's side will have heard of
  * it. */
 int64_t

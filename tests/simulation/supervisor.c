@@ -217,6 +217,7 @@ supervisor_start(void)
 	client_plan.rules_known = true;
 	client_plan.reloads = false;
 	client_plan.twin_writes = twin_writes_at_start;
+	client_plan.is_up = true;
 	server = process_start(nbdloopd_main, argument_count, argument_list);
 	scheduler_note_progress();
 }
@@ -255,6 +256,7 @@ supervisor_kill(void)
 	trace("kills the server");
 	supervisor_await_death();
 	supervisor_kills++;
+	client_plan.is_up = false;
 	process_kill(server);
 	dying = server;
 	server = NULL;
@@ -271,6 +273,7 @@ supervisor_crash(void)
 {
 	trace("cuts the power");
 	supervisor_crashes++;
+	client_plan.is_up = false;
 	process_lose_power(server);
 	remains_drop(server);
 	server = NULL;
@@ -308,6 +311,7 @@ supervisor_end(void)
 {
 	trace("ends the server");
 	supervisor_ends++;
+	client_plan.is_up = false;
 	client_plan.ended_lives |= UINT32_C(1) << client_plan.life;
 	/* What waits at a limit is carried out at once. */
 	limit_model_begin(false);
@@ -327,6 +331,7 @@ supervisor_sleep(int64_t ns)
 static void
 supervisor_change_mood(void)
 {
+	usual_mood.unstuck_at = disk_mood.unstuck_at;
 	disk_mood = usual_mood;
 	if (event_strikes(12, "the disk gets stuck")) {
 		disk_mood.stuck_until =
@@ -370,12 +375,12 @@ supervisor_pass_quiet_time(void)
 	bool lives;
 
 	trace("a quiet time");
+	client_plan.wants_marks = true;
 	client_plan.pause = (int64_t)chance_between(100, 600) * MILLISECOND;
 	if (chance_once_in(2) || tick < scheduler_now()) {
 		lives = supervisor_sleep((int64_t)chance_between(1, 25) * SECOND);
 	} else {
 		lives = supervisor_sleep(tick - scheduler_now());
-	client_plan.wants_marks = true;
 		scheduler_wait("a sync of the record", supervisor_sees_record_sync, NULL,
 			       scheduler_now() + SECOND);
 		lives = lives && supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
