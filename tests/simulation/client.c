@@ -407,8 +407,9 @@ client_go(struct client *client)
 	int64_t type;
 
 	client_name_export(client, name);
-	type = chance_once_in(8) ? client_go_by_name(client, name)
-				 : client_go_in_words(client, name);
+	/* The old way has no extended replies. */
+	type = client->replies != EXTENDED && chance_once_in(8) ? client_go_by_name(client, name)
+								: client_go_in_words(client, name);
 	if (type >= 0 && type != NBD_REP_ACK)
 		return -ECONNREFUSED;
 	/* Another one of that name may have been made. */

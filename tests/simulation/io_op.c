@@ -60,11 +60,15 @@ io_op_end(struct io_op *op, long result)
 	io_op_free(op);
 }
 
+static void
+io_ops_go_on_after_call(void);
+
 static struct io_op *
 io_op_new(struct io_ring *ring)
 {
 	struct io_op *op = calloc(1, sizeof(*op));
 
+	descriptor_after_call = io_ops_go_on_after_call;
 	op->ring = ring;
 	ring->description.users++;
 	op->process = process_self();
@@ -230,13 +234,38 @@ io_op_run_socket(void *data)
 			io_op_end(op, op->result ? op->result : -ECANCELED);
 			return NULL;
 		}
-		if (op->ring->flags & IORING_SETUP_DEFER_TASKRUN)
+		if (op->ring->flags & (IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_COOP_TASKRUN))
 			io_op_await_thread(op);
 		else
 			over = io_op_try(op);
 	} while (!over);
 	io_op_end(op, op->result);
 	return NULL;
+}
+
+static void
+io_op_go_on(struct io_op *op)
+{
+	op->due = false;
+	op->ring->due--;
+	if (!io_op_try(op))
+		return;
+	scheduler_remove(op->fiber);
+	io_op_end(op, op->result);
+}
+
+/* With IORING_SETUP_COOP_TASKRUN, each call of the ring's thread does that. */
+static void
+io_ops_go_on_after_call(void)
+{
+	struct io_op *next;
+
+	for (struct io_op *op = ops; op; op = next) {
+		next = op->next;
+		if (op->due && op->ring->maker == scheduler_self()->id &&
+		    !(op->ring->flags & IORING_SETUP_DEFER_TASKRUN))
+			io_op_go_on(op);
+	}
 }
 
 void
@@ -246,14 +275,8 @@ io_ops_go_on(struct io_ring *ring)
 
 	for (struct io_op *op = ops; op && ring->due; op = next) {
 		next = op->next;
-		if (op->ring != ring || !op->due)
-			continue;
-		op->due = false;
-		ring->due--;
-		if (!io_op_try(op))
-			continue;
-		scheduler_remove(op->fiber);
-		io_op_end(op, op->result);
+		if (op->ring == ring && op->due)
+			io_op_go_on(op);
 	}
 }
 

@@ -28,7 +28,8 @@ struct io_ring_mood {
 	bool many_files;     /* a table of files may be larger than the limit of open files */
 	bool small;          /* there is no memory for large rings, such as an event loop's */
 	bool few_places;     /* queues are smaller than asked for */
-	bool old_memory;     /* no sparse table of memory (before Linux 5.19) */
+	bool old;            /* no IORING_SETUP_COOP_TASKRUN, nor a sparse table of memory (before
+			      * Linux 5.19) */
 	bool late_release;   /* registered memory is released late (before Linux 6.3) */
 	unsigned int refuse; /* once in so many calls, there is no memory; 0: never */
 	unsigned int cancel; /* once in so many operations, no thread for it; 0: never */

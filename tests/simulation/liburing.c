@@ -195,9 +195,9 @@ CALL(int, __io_uring_get_cqe, struct io_uring *uring, struct io_uring_cqe **cqe,
 static int
 io_ring_check_flags(unsigned int flags)
 {
-	const unsigned int known = IORING_SETUP_CQSIZE | IORING_SETUP_COOP_TASKRUN |
-				   IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-				   IORING_SETUP_TASKRUN_FLAG;
+	const unsigned int known = IORING_SETUP_CQSIZE | IORING_SETUP_SINGLE_ISSUER |
+				   IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+				   (io_ring_mood.old ? 0 : IORING_SETUP_COOP_TASKRUN);
 
 	if (io_ring_mood.absent)
 		return -ENOSYS;
@@ -380,7 +380,7 @@ CALL(int, io_uring_register_buffers, struct io_uring *uring, const struct iovec 
 
 CALL(int, io_uring_register_buffers_sparse, struct io_uring *uring, unsigned int count)
 {
-	return io_ring_mood.old_memory ? -EINVAL : io_ring_make_buffers(io_ring_of(uring), count);
+	return io_ring_mood.old ? -EINVAL : io_ring_make_buffers(io_ring_of(uring), count);
 }
 
 CALL(int, io_uring_register_buffers_tags, struct io_uring *uring, const struct iovec *iov,

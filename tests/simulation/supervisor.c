@@ -145,7 +145,7 @@ supervisor_choose_moods(void)
 		.many_files = chance_once_in(2),
 		.small = chance_once_in(4),
 		.few_places = chance_once_in(3),
-		.old_memory = chance_once_in(4),
+		.old = chance_once_in(4),
 		.late_release = chance_once_in(3),
 		.refuse = chance_once_in(2) ? 30 : 0,
 	};
@@ -473,8 +473,9 @@ supervisor_finish(void)
 	if (!server)
 		supervisor_start();
 	supervisor_sleep(100 * MILLISECOND);
+	/* A client may wait for a moment to leave that never comes. */
 	scheduler_wait("an answer of the last server", supervisor_sees_answer, &before,
-		       scheduler_now() + SECOND);
+		       scheduler_now() + 6 * SECOND);
 	if (client_answers == before || process_is_over(server))
 		trace_fail("the last server serves nobody");
 	if (has_fiend)
