@@ -113,7 +113,7 @@ nbdloop_run(int argc, char **argv)
 	verb = verb_find(argv[1]);
 	if (!verb) {
 		refuse_verb(argv[1]);
-		return EXIT_FAILURE;
+		return VERB_USAGE;
 	}
 	status = verb_run(verb, argc - 1, argv + 1);
 	if (geteuid() == 0)

@@ -222,8 +222,8 @@ loop_config_complete(void)
 		nbdkit_error("%s", error ? error : "out of memory");
 		return -1;
 	}
-	/* With swap=on the contexts are made at the start, so their number must be known: as many
-	 * as nbdkit has threads for one connection. */
+	/* With swap=on all contexts are made with the first client, so their number must be known:
+	 * as many as nbdkit has threads for one connection. */
 	if (config.swap && config.image.contexts == 0)
 		config.image.contexts = DEFAULT_THREADS;
 	return 0;

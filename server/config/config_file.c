@@ -419,27 +419,24 @@ config_file_apply_exports(const struct config_file *file, struct server_config *
 
 /* ---- blaming */
 
-/* Returns whether the sentence is about the line's option, and about its value: another value may
- * stand on the command line. A word such as FILE stands for any value. */
+/* Returns whether the sentence is about the line's option, and the line set it. The command line
+ * may have given it another value since. */
 static bool
-line_is_subject(const struct config_line *line, const char *sentence)
+line_is_subject(const struct config_line *line, const struct server_config *config,
+		const char *sentence)
 {
 	const size_t length = strlen(line->name);
-	const char *rest = sentence + length;
 
-	if (length == 0 || strncmp(sentence, line->name, length) != 0)
-		return false;
-	if (*rest == '=')
-		return (rest[1] >= 'A' && rest[1] <= 'Z') ||
-		       strncmp(rest + 1, line->value, strlen(line->value)) == 0;
-	return *rest == ' ' || *rest == ':';
+	return length > 0 && strncmp(sentence, line->name, length) == 0 &&
+	       (sentence[length] == '=' || sentence[length] == ' ' || sentence[length] == ':') &&
+	       config_has_value(config, config->refused, line->name, line->value);
 }
 
 /* Returns the line in the sections of that export, or of the server (NULL), or NULL. Sets *section
  * to the section's beginning. */
 static const struct config_line *
-config_find_subject(const struct config_file *file, const char *export, const char *sentence,
-		    const struct config_line **section)
+config_find_subject(const struct config_file *file, const struct server_config *config,
+		    const char *export, const char *sentence, const struct config_line **section)
 {
 	bool is_inside = false;
 
@@ -452,7 +449,7 @@ config_find_subject(const struct config_file *file, const char *export, const ch
 			is_inside = export ? name && strcmp(name, export) == 0 : !name;
 			if (is_inside)
 				*section = line;
-		} else if (is_inside && line_is_subject(line, sentence)) {
+		} else if (is_inside && line_is_subject(line, config, sentence)) {
 			return line;
 		}
 	}
@@ -476,10 +473,10 @@ config_file_blame(const struct config_file *file, const struct server_config *co
 	if (prefix && strncmp(sentence, prefix, strlen(prefix)) == 0)
 		about += strlen(prefix);
 	if (name)
-		line = config_find_subject(file, name, about, &section);
+		line = config_find_subject(file, config, name, about, &section);
 	/* It may be a default of all exports. */
 	if (!line)
-		line = config_find_subject(file, NULL, about, &server);
+		line = config_find_subject(file, config, NULL, about, &server);
 	if (line)
 		return line_fail(line, r, sentence, error);
 	if (section)

@@ -71,6 +71,36 @@ config_find(const char *name)
 	return row ? row : option_find(export_default_rows(), name);
 }
 
+static bool
+same_value(const struct option_row *row, const void *a, const void *b)
+{
+	char *CLEANUP_FREE text_a = option_value_text(row, a);
+	char *CLEANUP_FREE text_b = option_value_text(row, b);
+
+	return text_a && text_b && strcmp(text_a, text_b) == 0;
+}
+
+bool
+config_has_value(const struct server_config *config, const struct export_config *export,
+		 const char *name, const char *value)
+{
+	const bool is_server = option_find(server_option_rows, name);
+	const struct option_row *rows = is_server ? server_option_rows : export_option_rows(),
+				*row = option_find(rows, name);
+	const void *has = is_server ? (const void *)config : export ? export : &config->defaults;
+	struct server_config parsed;
+	void *wanted = is_server ? (void *)&parsed : &parsed.defaults;
+	char *CLEANUP_FREE error = NULL;
+	bool same;
+
+	if (config_init(&parsed) < 0)
+		return false;
+	same = row && option_set(rows, wanted, name, value, &error) == 0 &&
+	       same_value(row, has, wanted);
+	config_fini(&parsed);
+	return same;
+}
+
 static int
 config_copy_text(char **to, const char *from)
 {
@@ -315,15 +345,6 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 	config->refused = NULL;
 	r = check_http(config, error);
 	return r < 0 ? r : config_check_tls(config, error);
-}
-
-static bool
-same_value(const struct option_row *row, const void *a, const void *b)
-{
-	char *CLEANUP_FREE text_a = option_value_text(row, a);
-	char *CLEANUP_FREE text_b = option_value_text(row, b);
-
-	return text_a && text_b && strcmp(text_a, text_b) == 0;
 }
 
 const char *

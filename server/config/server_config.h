@@ -12,11 +12,15 @@
 #include "server/access/access.h"
 #include "server/limit/limits.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 /* The TCP port of NBD, assigned by IANA. */
 #define DEFAULT_PORT 10809
+
+/* The errno of a start that fails until somebody changes the configuration or the keys. */
+#define CONFIG_MISTAKE EKEYREJECTED
 
 enum log_choice {
 	LOG_TO_STDERR,
@@ -48,6 +52,7 @@ struct export_config {
 	struct limit_options limit_options[LIMIT_SCOPES];
 	struct limits limits[LIMIT_SCOPES]; /* the same, once they are read */
 	struct image_config image;
+	bool again; /* read again: its image was closed, and is to be opened once more */
 	struct export_config *next;
 };
 
@@ -115,6 +120,12 @@ config_set(struct server_config *config, const char *name, const char *value, ch
 /* The row of config_set(), or NULL. */
 const struct option_row *
 config_find(const char *name);
+
+/* Returns whether that text gives the option the value that it has: in the server, in the export,
+ * or without an export (NULL) as their default. */
+bool
+config_has_value(const struct server_config *config, const struct export_config *export,
+		 const char *name, const char *value);
 
 /* Copies all that an export can have by default. Returns 0 or -ENOMEM. */
 int

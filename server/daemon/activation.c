@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/daemon/activation.h"
 
+#include "server/config/server_config.h"
+
 #include "common/error.h"
 
 #include <errno.h>
@@ -75,12 +77,13 @@ activation_check_fds(char *const *texts, char **error)
 		long fd = parse_number(*text);
 
 		if (fd < 0)
-			return error_set(error, -EINVAL,
+			return error_set(error, -CONFIG_MISTAKE,
 					 "--fd=%s: must be the number of a file descriptor", *text);
 		/* A connection can't be served twice. */
 		for (char *const *before = texts; before < text; before++) {
 			if (parse_number(*before) == fd)
-				return error_set(error, -EINVAL, "--fd=%ld: it is given twice", fd);
+				return error_set(error, -CONFIG_MISTAKE,
+						 "--fd=%ld: it is given twice", fd);
 		}
 		r = activation_check_fd((int)fd, SOCK_STREAM, error);
 	}

@@ -451,7 +451,7 @@ listeners_check_networks(const struct listener *listener, const struct server_co
 		listener = listener->next;
 	if (!listener)
 		return 0;
-	return error_set(error, -EINVAL,
+	return error_set(error, -CONFIG_MISTAKE,
 			 "other machines can reach %s, and without TLS, everybody there can read "
 			 "and change the exports: use --tls-certificates=DIR or --tls-psk=FILE "
 			 "(nbdloop keys makes them), or say --tls=off if you trust that network",

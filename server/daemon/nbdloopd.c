@@ -162,7 +162,7 @@ nbdloopd_check(const struct command_line *line, const struct server_config *conf
 	char *CLEANUP_FREE error = NULL;
 	int r = server_check(config, &error);
 
-	return r < 0 ? nbdloopd_complain(line, r, error, EXIT_FAILURE) : EXIT_SUCCESS;
+	return r < 0 ? nbdloopd_complain(line, r, error, server_status_of(r)) : EXIT_SUCCESS;
 }
 
 /* Serves, or waits for the server and its command. Returns the process's status. */

@@ -737,6 +737,12 @@ server_end(struct server *server, int status)
 }
 
 int
+server_status_of(int r)
+{
+	return r == 0 ? EXIT_SUCCESS : r == -CONFIG_MISTAKE ? SERVER_MISCONFIGURED : EXIT_FAILURE;
+}
+
+int
 server_check(const struct server_config *config, char **error)
 {
 	struct user user = {0};
@@ -761,9 +767,7 @@ server_run(struct server_config *config, const struct command_line *line)
 		.wake = -1,
 	};
 	int r = server_start(&server);
-	int status = r == 0               ? EXIT_SUCCESS
-		     : r == -EKEYREJECTED ? SERVER_MISCONFIGURED
-					  : EXIT_FAILURE;
+	int status = server_status_of(r);
 
 	if (r == 0) {
 		server_serve(&server);

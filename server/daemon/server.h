@@ -9,6 +9,10 @@
 /* The configuration is wrong, and a start is of no use until somebody changes it. */
 #define SERVER_MISCONFIGURED 2
 
+/* Returns the status of a process that ends with this result of its start: 0, or -errno. */
+int
+server_status_of(int r);
+
 struct command_line;
 struct server_config;
 

@@ -44,7 +44,7 @@ http_list_sockets(struct server_http *own, const struct server_config *config, u
 	     listener = listener->next) {
 		if (listener->network && !config->http_token)
 			return error_set(
-				error, -EINVAL,
+				error, -CONFIG_MISTAKE,
 				"--http=%s: other machines can reach %s, and everybody there could "
 				"see the exports and who uses them: choose localhost or a unix "
 				"socket, or make a token that clients must know "

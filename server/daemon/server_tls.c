@@ -121,14 +121,22 @@ tls_explain_any_denied(const struct server_config *config, char **error)
 	return denied;
 }
 
+static int
+tls_read_files(const struct server_config *config, struct tls_credentials **credentials,
+	       char **error)
+{
+	int r = tls_load(config, credentials, error);
+
+	return r == -EACCES && tls_explain_any_denied(config, error) ? -CONFIG_MISTAKE : r;
+}
+
 int
 server_tls_check(const struct server_config *config, char **error)
 {
 	struct tls_credentials *credentials = NULL;
-	int r = config_tls(config) == TLS_CHOICE_OFF ? 0 : tls_load(config, &credentials, error);
+	int r = config_tls(config) == TLS_CHOICE_OFF ? 0
+						     : tls_read_files(config, &credentials, error);
 
-	if (r == -EACCES)
-		tls_explain_any_denied(config, error);
 	tls_credentials_unref(credentials);
 	return r;
 }
@@ -137,7 +145,6 @@ int
 server_tls_read(struct server_tls *tls, const struct server_config *config, char **error)
 {
 	char reason[KTLS_REASON_MAX];
-	int r;
 
 	tls->config = config;
 	if (config_tls(config) == TLS_CHOICE_OFF) {
@@ -151,8 +158,7 @@ server_tls_read(struct server_tls *tls, const struct server_config *config, char
 	 * connection tells if there is none. */
 	if (config->tls_kernel != TRISTATE_OFF)
 		ktls_missing(reason);
-	r = tls_load(config, &tls->credentials, error);
-	return r == -EACCES && tls_explain_any_denied(config, error) ? -EKEYREJECTED : r;
+	return tls_read_files(config, &tls->credentials, error);
 }
 
 /* What a client needs. */

@@ -35,7 +35,7 @@ int
 server_tls_check(const struct server_config *config, char **error);
 
 /* Reads the certificates and keys into .credentials, if the configuration wants TLS.  0, or -errno
- * with *error a sentence (caller frees). -EKEYREJECTED: this user may not read one of the files. */
+ * with *error a sentence (caller frees). -CONFIG_MISTAKE: the user may not read one of them. */
 int
 server_tls_read(struct server_tls *tls, const struct server_config *config, char **error);
 

@@ -187,14 +187,14 @@ exports_end_checkpoint(struct exports *exports, const char *export, const char *
 
 /* ---- the configuration is read again */
 
-static bool
-reload_has(const struct server_config *config, const char *name)
+static struct export_config *
+reload_find(const struct server_config *config, const char *name)
 {
-	const struct export_config *export = config->exports;
+	struct export_config *export = config->exports;
 
 	while (export && strcmp(export->name, name) != 0)
 		export = export->next;
-	return export != NULL;
+	return export;
 }
 
 static void
@@ -225,7 +225,7 @@ reload_remove(struct exports *exports, const struct server_config *config,
 	for (struct offer **at = &exports->listed; *at;) {
 		struct offer *offer = *at;
 		const struct export *export = offer->export;
-		bool configured = reload_has(config, offer->facts.name);
+		struct export_config *configured = reload_find(config, offer->facts.name);
 		bool again = export->reopens || image_is_fenced(export->image);
 
 		if (export->origin || (configured && !again)) {
@@ -234,7 +234,7 @@ reload_remove(struct exports *exports, const struct server_config *config,
 		}
 		reload_log_removal(offer, configured);
 		if (configured)
-			summary->reopened++;
+			configured->again = true;
 		else
 			summary->removed++;
 		exports_retire(exports, export);
@@ -289,11 +289,27 @@ reload_follow(struct exports *exports, struct offer *offer, struct export_config
 	export_config_free(config);
 }
 
+/* Opens an export that is new, or whose image was closed.  Takes over the configuration. */
+static void
+reload_open(struct exports *exports, struct export_config *config, struct reload_summary *summary)
+{
+	const bool again = config->again;
+	char *CLEANUP_FREE error = NULL;
+
+	if (exports_open(exports, config, &error) < 0) {
+		log_error("%s", error ? error : "out of memory");
+		summary->failed++;
+	} else if (again) {
+		summary->reopened++;
+	} else {
+		summary->added++;
+	}
+}
+
 struct reload_summary
 exports_reload(struct exports *exports, struct server_config *config)
 {
 	struct reload_summary summary = {0};
-	unsigned int opened = 0;
 
 	pthread_mutex_lock(&exports->changing);
 	reload_remove(exports, config, &summary);
@@ -302,7 +318,6 @@ exports_reload(struct exports *exports, struct server_config *config)
 			"the default rules and limits of exports could not be changed: out of memory");
 	while (config->exports) {
 		struct export_config *wanted = config->exports;
-		char *CLEANUP_FREE error = NULL;
 		struct offer **at;
 
 		config->exports = wanted->next;
@@ -313,17 +328,9 @@ exports_reload(struct exports *exports, struct server_config *config)
 		/* A listed offer stays while `changing` is held. */
 		if (at)
 			reload_follow(exports, *at, wanted, &summary);
-		else if (exports_open(exports, wanted, &error) >= 0)
-			opened++;
-		else {
-			log_error("%s", error ? error : "out of memory");
-			summary.failed++;
-		}
+		else
+			reload_open(exports, wanted, &summary);
 	}
 	exports_end_change(exports);
-	/* One that could not be opened again counts as failed only. */
-	if (summary.reopened > opened)
-		summary.reopened = opened;
-	summary.added = opened - summary.reopened;
 	return summary;
 }

@@ -4,6 +4,7 @@
 #include "tests/simulation/chance.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/event.h"
+#include "tests/simulation/file.h"
 #include "tests/simulation/limit_model.h"
 #include "tests/simulation/memory.h"
 #include "tests/simulation/model.h"
@@ -28,6 +29,9 @@
 
 /* A request must be answered within this time, or its connection end. */
 #define ANSWER_LIMIT (60 * SECOND)
+
+/* Longer than a server takes a client for present that it has not heard. */
+#define LONG_WAIT (120 * MILLISECOND)
 
 enum replies {
 	SIMPLE,
@@ -55,8 +59,14 @@ struct client {
 	bool twin; /* it is connected to the second export of the image */
 	enum replies replies;
 	uint16_t facts;          /* transmission flags */
-	unsigned int checkpoint; /* whose bitmap it has chosen */
-	uint64_t created;        /* when that was created; 0: it has chosen none */
+	unsigned int checkpoint; /* whose bitmap it has chosen, if `has_bitmap` */
+	uint64_t created;        /* when that was created; 0: nobody knows */
+	bool has_bitmap;
+	uint32_t bitmap;     /* the number of its list */
+	bool has_allocation; /* it has chosen the list of holes */
+	uint32_t allocation; /* the number of that */
+	bool looks;          /* it has not looked at all of the bitmap yet */
+	bool leaves;         /* it has sent a disconnect request, and has patience */
 	struct sent sent[WINDOW];
 	unsigned int in_flight;
 	struct sent repeats[WINDOW]; /* changes without an answer, for the next connection */
@@ -94,6 +104,13 @@ put64(uint8_t *at, uint64_t value)
 	return mempcpy(at, &value, sizeof(value));
 }
 
+/* Its length, and the text. */
+static uint8_t *
+put_text(uint8_t *at, const char *text)
+{
+	return mempcpy(put32(at, (uint32_t)strlen(text)), text, strlen(text));
+}
+
 static uint16_t
 get16(const uint8_t *at)
 {
@@ -126,7 +143,8 @@ get64(const uint8_t *at)
 static int
 client_receive(struct client *client, void *bytes, size_t size)
 {
-	const int64_t patience = client_plan.patience ? client_plan.patience : ANSWER_LIMIT;
+	const int64_t patience =
+		client_plan.patience && !client->leaves ? client_plan.patience : ANSWER_LIMIT;
 	const int r = network_receive(client->socket, bytes, size, scheduler_now() + patience);
 
 	if (r == -ETIMEDOUT && patience == ANSWER_LIMIT)
@@ -184,6 +202,7 @@ client_hang_up(struct client *client)
 	const int64_t known_at = client_part(client);
 
 	client->socket = NULL;
+	client->leaves = false;
 	for (unsigned int i = 0; i < WINDOW; i++) {
 		struct sent *sent = &client->sent[i];
 
@@ -253,27 +272,84 @@ client_choose_replies(struct client *client)
 	return type < 0 ? (int)type : 0;
 }
 
-/* Chooses the bitmap of a checkpoint, if there is one. Returns 0, or -errno if the connection is
- * over. */
-static int
-client_choose_bitmap(struct client *client)
+static void
+client_name_export(const struct client *client, char name[16])
 {
+	name[0] = '\0';
+	if (client->taken)
+		snprintf(name, 16, "s%u", client->snapshot);
+	else if (client->twin)
+		snprintf(name, 16, TWIN);
+}
+
+static void
+client_note_context(struct client *client, const uint8_t *reply, uint64_t created)
+{
+	if (memcmp(reply + 4, NBD_DIRTY_BITMAP, strlen(NBD_DIRTY_BITMAP)) == 0) {
+		client->created = created;
+		client->has_bitmap = true;
+		client->bitmap = get32(reply);
+		client->looks = created && chance_once_in(2);
+	} else {
+		client->has_allocation = true;
+		client->allocation = get32(reply);
+	}
+}
+
+/* Chooses the list of holes, and the bitmap of a checkpoint of the image, if there are these.
+ * `option`: or only asks whether there are. Returns 0, or -errno if the connection is over. */
+static int
+client_choose_contexts(struct client *client, uint32_t option)
+{
+	const bool bitmap = !client->taken && !client->twin;
 	const uint64_t created = model_checkpoint(client->checkpoint);
-	uint8_t query[64], data[4096], *at = put32(query, 0);
+	uint8_t query[128], data[4096], *at;
+	char context[32], name[16];
 	int64_t type;
-	char name[32];
-	size_t length;
 	int r;
 
-	snprintf(name, sizeof(name), NBD_DIRTY_BITMAP "c%u", client->checkpoint);
-	length = strlen(name);
-	at = mempcpy(put32(put32(at, 1), (uint32_t)length), name, length);
-	r = client_send_option(client, NBD_OPT_SET_META_CONTEXT, query, (uint32_t)(at - query));
+	snprintf(context, sizeof(context), NBD_DIRTY_BITMAP "c%u", client->checkpoint);
+	client_name_export(client, name);
+	at = put_text(query, name);
+	at = put_text(put32(at, bitmap ? 2 : 1), NBD_BASE_ALLOCATION);
+	if (bitmap)
+		at = put_text(at, context);
+	r = client_send_option(client, option, query, (uint32_t)(at - query));
 	if (r < 0)
 		return r;
-	while ((type = client_receive_option_reply(client, data)) == NBD_REP_META_CONTEXT)
-		client->created = created;
+	while ((type = client_receive_option_reply(client, data)) == NBD_REP_META_CONTEXT) {
+		if (option == NBD_OPT_SET_META_CONTEXT)
+			client_note_context(client, data, created);
+	}
 	return type < 0 ? (int)type : 0;
+}
+
+/* Looks at what there is, as some clients do. Returns 0, or -errno if the connection is over. */
+static int
+client_look_around(struct client *client)
+{
+	uint8_t wish[64], data[4096], *at;
+	char name[16];
+	int64_t type = 0;
+	int r = 0;
+
+	if (chance_once_in(2)) {
+		r = client_send_option(client, NBD_OPT_LIST, NULL, 0);
+		while (r == 0 &&
+		       (type = client_receive_option_reply(client, data)) == NBD_REP_SERVER)
+			;
+	}
+	if (r == 0 && type >= 0 && client->replies != SIMPLE && chance_once_in(2)) {
+		r = client_choose_contexts(client, NBD_OPT_LIST_META_CONTEXT);
+	} else if (r == 0 && type >= 0) {
+		client_name_export(client, name);
+		at = put16(put_text(wish, name), 1);
+		at = put16(at, (uint16_t)chance_below(4));
+		r = client_send_option(client, NBD_OPT_INFO, wish, (uint32_t)(at - wish));
+		while (r == 0 && (type = client_receive_option_reply(client, data)) == NBD_REP_INFO)
+			;
+	}
+	return r < 0 ? r : type < 0 ? (int)type : 0;
 }
 
 static bool
@@ -282,31 +358,58 @@ client_is_reader(const struct client *client)
 	return client->twin && client->facts & NBD_FLAG_READ_ONLY;
 }
 
-static int
-client_go(struct client *client)
+static void
+client_note_facts(struct client *client, const uint8_t *facts)
 {
-	uint8_t data[4096], wish[64], *at;
-	const unsigned int rules = client_plan.rules_known ? client_plan.rules : 0;
-	char name[16] = "";
-	int64_t type;
-	int r;
+	const uint64_t size = get64(facts);
 
-	if (client->taken)
-		snprintf(name, sizeof(name), "s%u", client->snapshot);
-	else if (client->twin)
-		snprintf(name, sizeof(name), TWIN);
-	at = put16(mempcpy(put32(wish, (uint32_t)strlen(name)), name, strlen(name)), 0);
-	r = client_send_option(client, NBD_OPT_GO, wish, (uint32_t)(at - wish));
+	client->facts = get16(facts + 8);
+	if (size != (uint64_t)client_plan.sectors * SECTOR_SIZE)
+		trace_fail("%s sees an image of %" PRIu64 " bytes", client->name, size);
+}
+
+/* In the old way, which has no reply for a refusal: the connection ends. */
+static int64_t
+client_go_by_name(struct client *client, const char *name)
+{
+	uint8_t facts[NBD_EXPORT_REPLY_SIZE];
+	int r = client_send_option(client, NBD_OPT_EXPORT_NAME, name, (uint32_t)strlen(name));
+
+	if (r == 0)
+		r = client_receive(client, facts, sizeof(facts));
+	if (r < 0)
+		return r;
+	client_note_facts(client, facts);
+	return NBD_REP_ACK;
+}
+
+static int64_t
+client_go_in_words(struct client *client, const char *name)
+{
+	uint8_t data[4096], wish[64], *at = put16(put_text(wish, name), 0);
+	int64_t type;
+	int r = client_send_option(client, NBD_OPT_GO, wish, (uint32_t)(at - wish));
+
 	if (r < 0)
 		return r;
 	while ((type = client_receive_option_reply(client, data)) == NBD_REP_INFO) {
-		if (get16(data) != NBD_INFO_EXPORT)
-			continue;
-		client->facts = get16(data + 10);
-		if (get64(data + 2) != (uint64_t)client_plan.sectors * SECTOR_SIZE)
-			trace_fail("%s sees an image of %" PRIu64 " bytes", client->name,
-				   get64(data + 2));
+		if (get16(data) == NBD_INFO_EXPORT)
+			client_note_facts(client, data + 2);
 	}
+	return type;
+}
+
+static int
+client_go(struct client *client)
+{
+	const unsigned int rules = client_plan.rules_known ? client_plan.rules : 0;
+	char name[16];
+	int64_t type;
+
+	client_name_export(client, name);
+	/* The old way has no extended replies. */
+	type = client->replies != EXTENDED && chance_once_in(8) ? client_go_by_name(client, name)
+								: client_go_in_words(client, name);
 	if (type >= 0 && type != NBD_REP_ACK)
 		return -ECONNREFUSED;
 	/* Another one of that name may have been made. */
@@ -333,10 +436,16 @@ client_shake_hands(struct client *client)
 	if (r == 0)
 		r = client_choose_replies(client);
 	client->checkpoint = (unsigned int)chance_below(MODEL_CHECKPOINTS);
+	for (unsigned int i = 0; i < MODEL_CHECKPOINTS && !model_checkpoint(client->checkpoint);
+	     i++)
+		client->checkpoint = (client->checkpoint + 1) % MODEL_CHECKPOINTS;
 	client->created = 0;
+	client->has_allocation = client->has_bitmap = client->looks = false;
 	client->twin = !client->taken && client_plan.has_twin && chance_once_in(3);
-	if (r == 0 && client->replies != SIMPLE && !client->taken && !client->twin)
-		r = client_choose_bitmap(client);
+	if (r == 0 && chance_once_in(8))
+		r = client_look_around(client);
+	if (r == 0 && client->replies != SIMPLE && !chance_once_in(4))
+		r = client_choose_contexts(client, NBD_OPT_SET_META_CONTEXT);
 	return r == 0 ? client_go(client) : r;
 }
 
@@ -362,7 +471,7 @@ client_connect(struct client *client)
 
 	client->life = client_plan.life;
 	client_choose_snapshot(client);
-	client->socket = network_connect(client_plan.address);
+	client->socket = network_connect(client_plan.address, client->number);
 	process = process_latest();
 	if (!client->socket) {
 		scheduler_sleep((int64_t)chance_between(1, 20) * MILLISECOND);
@@ -398,6 +507,12 @@ client_choose_place(struct sent *sent)
 		sent->first = client_plan.sectors - sent->count;
 }
 
+static bool
+request_changes(uint16_t type)
+{
+	return type == NBD_CMD_WRITE || type == NBD_CMD_WRITE_ZEROES || type == NBD_CMD_TRIM;
+}
+
 static void
 client_choose_request(struct client *client, struct sent *sent)
 {
@@ -405,6 +520,7 @@ client_choose_request(struct client *client, struct sent *sent)
 		NBD_CMD_READ, NBD_CMD_READ,  NBD_CMD_WRITE,        NBD_CMD_WRITE, NBD_CMD_WRITE,
 		NBD_CMD_READ, NBD_CMD_FLUSH, NBD_CMD_WRITE_ZEROES, NBD_CMD_TRIM,  NBD_CMD_WRITE,
 	};
+	const bool lists = client->created || client->has_allocation;
 
 	if (client->repeat_count && !client->taken && !client_is_reader(client)) {
 		struct sent *repeat = &client->repeats[chance_below(client->repeat_count)];
@@ -423,12 +539,24 @@ client_choose_request(struct client *client, struct sent *sent)
 	if (client_is_reader(client) && !chance_once_in(8))
 		sent->type = NBD_CMD_READ;
 	client_choose_place(sent);
-	if (client->created && chance_once_in(4))
+	if (sent->type == NBD_CMD_READ && client->facts & NBD_FLAG_SEND_CACHE && chance_once_in(32))
+		sent->type = NBD_CMD_CACHE;
+	if (lists && chance_once_in(client->created ? 4 : 16))
 		sent->type = NBD_CMD_BLOCK_STATUS;
-	if (sent->type != NBD_CMD_READ && sent->type != NBD_CMD_BLOCK_STATUS && chance_once_in(4))
+	if (sent->type == NBD_CMD_BLOCK_STATUS && client->looks) {
+		client->looks = false;
+		sent->first = 0;
+		sent->count = client_plan.sectors;
+	}
+	if (sent->type == NBD_CMD_BLOCK_STATUS && !client->looks && chance_once_in(8))
+		sent->flags |= NBD_CMD_FLAG_REQ_ONE;
+	if (request_changes(sent->type) && chance_once_in(4))
 		sent->flags |= NBD_CMD_FLAG_FUA;
 	if (sent->type == NBD_CMD_WRITE_ZEROES && chance_once_in(2))
 		sent->flags |= NBD_CMD_FLAG_NO_HOLE;
+	if (sent->type == NBD_CMD_WRITE_ZEROES && client->facts & NBD_FLAG_SEND_FAST_ZERO &&
+	    chance_once_in(8))
+		sent->flags |= NBD_CMD_FLAG_FAST_ZERO;
 	if (sent->type == NBD_CMD_READ && client->replies != SIMPLE && chance_once_in(4))
 		sent->flags |= NBD_CMD_FLAG_DF;
 }
@@ -443,6 +571,7 @@ client_tell_model(struct sent *sent)
 		sent->request = model_request();
 		break;
 	case NBD_CMD_BLOCK_STATUS:
+	case NBD_CMD_CACHE:
 	case NBD_CMD_FLUSH: sent->request = model_request(); break;
 	case NBD_CMD_WRITE: sent->write = model_write(MODEL_DATA, sent->first, sent->count); break;
 	case NBD_CMD_WRITE_ZEROES:
@@ -453,8 +582,10 @@ client_tell_model(struct sent *sent)
 }
 
 static const char *const request_names[] = {
-	[NBD_CMD_READ] = "read", [NBD_CMD_WRITE] = "write",       [NBD_CMD_FLUSH] = "flush",
-	[NBD_CMD_TRIM] = "trim", [NBD_CMD_WRITE_ZEROES] = "zero", [NBD_CMD_BLOCK_STATUS] = "bitmap",
+	[NBD_CMD_READ] = "read",         [NBD_CMD_WRITE] = "write",
+	[NBD_CMD_FLUSH] = "flush",       [NBD_CMD_TRIM] = "trim",
+	[NBD_CMD_WRITE_ZEROES] = "zero", [NBD_CMD_BLOCK_STATUS] = "lists",
+	[NBD_CMD_CACHE] = "cache",
 };
 
 static size_t
@@ -539,6 +670,8 @@ client_check_error(const struct client *client, const struct sent *sent)
 		return;
 	if (error == NBD_ESHUTDOWN && client_plan.ended_lives >> client->life & 1)
 		return;
+	if (error == NBD_ENOTSUP && sent->flags & NBD_CMD_FLAG_FAST_ZERO)
+		return;
 	/* The checkpoint was deleted. */
 	if (sent->type == NBD_CMD_BLOCK_STATUS && error == NBD_EINVAL)
 		return;
@@ -549,13 +682,22 @@ client_check_error(const struct client *client, const struct sent *sent)
 			   request_names[sent->type], sent->count, sent->first, error);
 }
 
+/* Returns how many bytes a limit counts. */
+static uint64_t
+sent_data_bytes(const struct sent *sent)
+{
+	return sent->type == NBD_CMD_READ || sent->type == NBD_CMD_WRITE
+		       ? (uint64_t)sent->count * SECTOR_SIZE
+		       : 0;
+}
+
 static void
 client_take_answer(struct client *client, struct sent *sent)
 {
 	client_check_error(client, sent);
 	if (!sent->error && sent->type != NBD_CMD_FLUSH && !client->taken && !client->twin &&
 	    client->life == client_plan.life)
-		limit_model_answered(sent->sent_at);
+		limit_model_answered(client->number, sent_data_bytes(sent), sent->sent_at);
 	trace("%s %u+%u answered: %s", request_names[sent->type], sent->first, sent->count,
 	      error_name(sent->error));
 	if (sent->write)
@@ -566,7 +708,7 @@ client_take_answer(struct client *client, struct sent *sent)
 		model_read_failed(sent->request);
 	else if (sent->type == NBD_CMD_FLUSH && !client->twin)
 		model_flush_answered(sent->request);
-	else if (sent->type == NBD_CMD_BLOCK_STATUS || sent->type == NBD_CMD_FLUSH)
+	else if (sent->type != NBD_CMD_READ)
 		model_read_failed(sent->request);
 	for (unsigned int i = 0; sent->type == NBD_CMD_READ && !sent->error && i < sent->count; i++)
 		if (!sent->arrived[i])
@@ -632,26 +774,50 @@ sent_note_arrival(const struct client *client, struct sent *sent, uint64_t offse
 	}
 }
 
-/* The extents of a bitmap: `size` bytes of a chunk. */
+/* The whole sectors of an extent have not changed, or are zeroes. */
+static void
+client_check_extent(const struct client *client, const struct sent *sent, bool bitmap,
+		    unsigned int first, unsigned int end)
+{
+	if (first >= end)
+		return;
+	if (bitmap)
+		model_clean_answered(sent->request, client->checkpoint, client->created, first,
+				     end - first);
+	else if (!client->taken)
+		model_zeroes_answered(sent->request, first, end - first);
+	else
+		model_snapshot_zeroes(client->snapshot, client->taken, first, end - first);
+}
+
+/* The extents of a list: `size` bytes of a chunk. */
 static int
-client_receive_bitmap(struct client *client, const struct sent *sent, bool wide, uint64_t size)
+client_receive_list(struct client *client, const struct sent *sent, bool wide, uint64_t size)
 {
 	const size_t head = wide ? 8 : 4, extent = wide ? 16 : 8;
 	uint8_t *bytes = malloc(size);
-	const int r = client_receive(client, bytes, size);
 	uint64_t at = (uint64_t)sent->first * SECTOR_SIZE, length;
+	bool bitmap;
+	int r;
 
 	if (sent->type != NBD_CMD_BLOCK_STATUS || size < head + extent || (size - head) % extent)
-		trace_fail("%s got a wrong bitmap", client->name);
+		trace_fail("%s got a wrong list", client->name);
+	r = client_receive(client, bytes, size);
+	bitmap = r == 0 && client->has_bitmap && get32(bytes) == client->bitmap;
+	if (r == 0 && !bitmap && !(client->has_allocation && get32(bytes) == client->allocation))
+		trace_fail("%s got a list that it did not choose", client->name);
 	for (uint64_t i = head; r == 0 && i + extent <= size; i += extent, at += length) {
 		const uint64_t flags = wide ? get64(bytes + i + 8) : get32(bytes + i + 4);
 		const uint64_t first = (at + SECTOR_SIZE - 1) / SECTOR_SIZE;
+		uint64_t end;
 
 		length = wide ? get64(bytes + i) : get32(bytes + i);
-		if (!(flags & NBD_STATE_DIRTY) && (at + length) / SECTOR_SIZE > first)
-			model_clean_answered(sent->request, client->checkpoint, client->created,
-					     (unsigned int)first,
-					     (unsigned int)((at + length) / SECTOR_SIZE - first));
+		end = (at + length) / SECTOR_SIZE;
+		if (end > client_plan.sectors)
+			end = client_plan.sectors;
+		if (bitmap ? !(flags & NBD_STATE_DIRTY) : flags & NBD_STATE_ZERO)
+			client_check_extent(client, sent, bitmap, (unsigned int)first,
+					    (unsigned int)end);
 	}
 	free(bytes);
 	return r;
@@ -680,8 +846,8 @@ client_receive_chunk(struct client *client, uint16_t flags, uint16_t type, uint6
 		else
 			memset(sent->bytes + offset, 0, size);
 	} else if (type == NBD_REPLY_TYPE_BLOCK_STATUS || type == NBD_REPLY_TYPE_BLOCK_STATUS_EXT) {
-		r = client_receive_bitmap(client, sent, type == NBD_REPLY_TYPE_BLOCK_STATUS_EXT,
-					  size);
+		r = client_receive_list(client, sent, type == NBD_REPLY_TYPE_BLOCK_STATUS_EXT,
+					size);
 	} else if (type & 0x8000) {
 		uint8_t *text = malloc(size + 1);
 
@@ -729,6 +895,72 @@ client_receive_answer(struct client *client)
 					    get64(header + 8), get32(header + 16));
 }
 
+/* ---- a disconnect request */
+
+/* Returns whether nobody has ended the server, and nothing but the client can have ended the
+ * connection. */
+static bool
+client_must_be_answered(const struct client *client)
+{
+	return client->life == client_plan.life && client_plan.is_up &&
+	       !client_plan.fails_allowed && !client->taken;
+}
+
+/* Takes the answers to all that it has sent before, which a server has to carry out, also if the
+ * client can send no more. */
+static int
+client_await_answers(struct client *client)
+{
+	uint8_t byte;
+	int r = 0;
+
+	while (r == 0 && client->in_flight)
+		r = client_receive_answer(client);
+	if (r < 0 && client->in_flight && client_must_be_answered(client))
+		trace_fail("%s gets no answer to what it sent before its disconnect request",
+			   client->name);
+	if (r == 0 && client_receive(client, &byte, 1) == 0)
+		trace_fail("%s gets an answer to a disconnect request", client->name);
+	return -EPIPE;
+}
+
+/* Says that it leaves, and then, mostly, waits for the rest of the answers. */
+static int
+client_say_goodbye(struct client *client)
+{
+	uint8_t bytes[NBD_EXTENDED_REQUEST_SIZE];
+	const struct sent last = {.type = NBD_CMD_DISC};
+	const size_t size = client_encode(client, &last, 0, bytes);
+	int r;
+
+	/* Just when something else happens, such as the end of what the disk does; or while the
+	 * server does something about it. */
+	if (disk_mood.unstuck_at > scheduler_now() && !chance_once_in(4))
+		scheduler_sleep(disk_mood.unstuck_at - scheduler_now());
+	else if (chance_once_in(2))
+		scheduler_sleep_to_next();
+	if (chance_once_in(2))
+		scheduler_sleep_to_turn(scheduler_now() + SECOND);
+	r = network_send(client->socket, bytes, size);
+	if (r < 0 || chance_once_in(4))
+		return -EPIPE;
+	trace("says goodbye, and waits for %u answers", client->in_flight);
+	client->leaves = true;
+	if (chance_once_in(2))
+		network_send_end(client->socket);
+	return client_await_answers(client);
+}
+
+/* One that waits for long may leave with all its requests unanswered. */
+static int
+client_await_answer(struct client *client)
+{
+	if (client_plan.leaves && !network_await(client->socket, scheduler_now() + LONG_WAIT) &&
+	    event_strikes(16, "says goodbye"))
+		return client_say_goodbye(client);
+	return client_receive_answer(client);
+}
+
 /* ---- the fiber */
 
 static int
@@ -736,6 +968,8 @@ client_step(struct client *client)
 {
 	if (event_strikes(client_plan.leaves, "leaves"))
 		return -EPIPE;
+	if (event_strikes(client_plan.leaves, "says goodbye"))
+		return client_say_goodbye(client);
 	if (client_plan.pause && !stopping && !client->repeat_count && chance_once_in(2))
 		scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause));
 	if (client->in_flight < client_plan.window && !stopping &&
@@ -743,7 +977,7 @@ client_step(struct client *client)
 		return client_send(client);
 	if (client->in_flight && (stopping || client->in_flight == client_plan.window ||
 				  network_is_readable(client->socket)))
-		return client_receive_answer(client);
+		return client_await_answer(client);
 	scheduler_sleep((int64_t)chance_below(2000) * MICROSECOND);
 	return 0;
 }

@@ -17,6 +17,7 @@ struct client_plan {
 	unsigned int leaves;  /* once in so many requests; 0: never */
 	int64_t patience;     /* for an answer; 0: all that the server may take */
 	int64_t pause;        /* longest one between two requests; 0: there is none */
+	bool wants_marks;     /* a checkpoint shall be there */
 	bool has_twin;        /* there is a second export of the image */
 	bool twin_writes;     /* its rules let clients write there, if that is known */
 	bool rules_known;
@@ -25,6 +26,7 @@ struct client_plan {
 	bool crowded;         /* many requests wait, also for low limits */
 	bool fails_allowed;   /* the disk's mood may strike: requests may fail */
 	unsigned int life;    /* of a server: the number of this one */
+	bool is_up;           /* nobody has ended that one */
 	uint32_t ended_lives; /* a bit for each that was told to end */
 };
 

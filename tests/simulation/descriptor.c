@@ -19,6 +19,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+void (*descriptor_after_call)(void);
+
 /* ---- numbers */
 
 int
@@ -269,12 +271,16 @@ polled_is_ready(void *data)
 CALL(int, poll, struct pollfd *fds, nfds_t count, int timeout)
 {
 	struct poll_wait wait = {{fds, count}, process_self()};
+	int there;
 
 	if (timeout != 0 && event_strikes(500, "EINTR of a wait"))
 		CALL_RETURN(-EINTR);
 	if (timeout != 0)
 		scheduler_wait("descriptors", polled_is_ready, &wait, until_ms(timeout));
-	return polled_count(&wait.polled);
+	there = polled_count(&wait.polled);
+	if (descriptor_after_call)
+		descriptor_after_call();
+	return there;
 }
 
 /* ---- events */

@@ -57,4 +57,7 @@ descriptor_close(struct process *process, int fd);
 void
 signals_raise(struct process *process, int signal);
 
+/* What the kernel does for a thread at the end of a call; NULL: nothing. */
+extern void (*descriptor_after_call)(void);
+
 #endif

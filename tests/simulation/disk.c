@@ -363,24 +363,72 @@ disk_settle_names(void)
 
 /* ---- a power failure */
 
+/* What a crash has done to an unstable sector. */
+enum fate {
+	OLD,
+	OLD_TOO,
+	BETWEEN,
+	NEW,
+};
+
+/* In which order the device wrote when its power failed. */
+enum order {
+	ANY,
+	ANY_TOO,
+	ASCENDING,
+	DESCENDING,
+	ORDERS,
+};
+
+static enum fate
+sector_fate(enum order order, size_t at, size_t reached)
+{
+	const enum fate fate = (enum fate)chance_below(NEW + 1);
+
+	if (order == ASCENDING)
+		return at < reached ? NEW : OLD;
+	if (order == DESCENDING)
+		return at >= reached ? NEW : OLD;
+	return fate;
+}
+
+/* Returns one of the unstable sectors, if there are any. */
+static size_t
+file_choose_unstable(const struct file *file)
+{
+	const size_t sectors = file->room / SECTOR_SIZE;
+	size_t count = 0;
+
+	for (size_t i = 0; i < sectors; i++)
+		count += !sector_is_stable(&file->sectors[i]);
+	count = chance_below(count);
+	for (size_t i = 0; i < sectors; i++) {
+		if (!sector_is_stable(&file->sectors[i]) && count-- == 0)
+			return i;
+	}
+	return 0;
+}
+
 static void
 file_crash(struct file *file)
 {
+	const enum order order = (enum order)chance_below(ORDERS);
+	const size_t reached = file_choose_unstable(file);
 	unsigned int kept = 0, gone = 0;
 
 	for (size_t i = 0; i < file->room / SECTOR_SIZE; i++) {
 		struct sector *sector = &file->sectors[i];
 		const size_t at = i * SECTOR_SIZE;
-		const unsigned int fate = (unsigned int)chance_below(4);
+		const enum fate fate = sector_fate(order, i, reached);
 
 		if (sector_is_stable(sector))
 			continue;
-		if (sector->lost || fate < 2)
+		if (sector->lost || fate <= OLD_TOO)
 			memcpy(file->bytes + at, file->stable + at, SECTOR_SIZE);
-		else if (fate == 2)
+		else if (fate == BETWEEN)
 			memcpy(file->bytes + at, file->between + at, SECTOR_SIZE);
-		kept += fate == 3;
-		gone += fate != 3;
+		kept += fate == NEW;
+		gone += fate != NEW;
 		*sector = (struct sector){0};
 		file->allocated[at / FILE_BLOCK] = true;
 	}

@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Its number among the clients. */
+#define FIEND 99
+
 /* Most bytes that it sends at once. */
 #define BYTES_MAX 70000
 
@@ -155,7 +158,7 @@ fiend_run(void *data)
 		struct socket *socket;
 
 		scheduler_sleep((int64_t)chance_below(60) * MILLISECOND);
-		socket = network_connect(client_plan.address);
+		socket = network_connect(client_plan.address, FIEND);
 		if (!socket)
 			continue;
 		if (!stopping && event_happens("sends garbage")) {

@@ -6,6 +6,7 @@
 #include "tests/simulation/descriptor.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/event.h"
+#include "tests/simulation/file_locks.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/scheduler.h"
 #include "tests/simulation/trace.h"
@@ -92,31 +93,14 @@ open_file_write(struct description *description, const void *bytes, size_t size)
 }
 
 static void
-open_file_drop_locks(struct open_file *open)
-{
-	struct disk_lock **at = &open->file->locks;
-
-	while (*at) {
-		struct disk_lock *lock = *at;
-
-		if (lock->owner != open) {
-			at = &lock->next;
-			continue;
-		}
-		*at = lock->next;
-		free(lock);
-	}
-	if (open->file->flock_owner == open)
-		open->file->flock_owner = NULL;
-}
-
-static void
 open_file_free(struct description *description)
 {
 	struct open_file *open = (struct open_file *)description;
 
 	if (open->file) {
-		open_file_drop_locks(open);
+		file_locks_drop(open->file, open);
+		if (open->file->flock_owner == open)
+			open->file->flock_owner = NULL;
 		disk_put(open->file);
 	}
 	free(open);
@@ -392,14 +376,21 @@ file_tell_align(va_list arguments)
 
 /* ---- transfers */
 
+static void
+disk_get_stuck(int64_t until)
+{
+	disk_mood.unstuck_at = until;
+	scheduler_wait("a stuck disk", NULL, NULL, until);
+}
+
 /* The time that a request takes. Afterwards, it may have been stuck for long. */
 static void
 disk_take_time(void)
 {
 	if (disk_mood.stuck_until > scheduler_now())
-		scheduler_wait("a stuck disk", NULL, NULL, disk_mood.stuck_until);
+		disk_get_stuck(disk_mood.stuck_until);
 	else if (event_strikes(disk_mood.sticky, "a stuck request"))
-		scheduler_sleep((int64_t)chance_below(4000) * MILLISECOND);
+		disk_get_stuck(scheduler_now() + (int64_t)chance_below(4000) * MILLISECOND);
 	else if (event_strikes(disk_mood.slow, "a slow request"))
 		scheduler_sleep((int64_t)chance_below(50) * MILLISECOND);
 	else if (chance_once_in(2))
@@ -722,82 +713,7 @@ CALL(int, chmod, const char *path, mode_t mode)
 	return 0;
 }
 
-/* ---- locks, of open files */
-
-static struct disk_lock *
-lock_conflict(const struct open_file *open, const struct disk_lock *wish)
-{
-	for (struct disk_lock *lock = open->file->locks; lock; lock = lock->next) {
-		if (lock->owner != open && lock->start < wish->end && wish->start < lock->end &&
-		    (lock->exclusive || wish->exclusive))
-			return lock;
-	}
-	return NULL;
-}
-
-/* Takes the range out of the locks that this open file has. */
-static void
-lock_cut(const struct open_file *open, uint64_t start, uint64_t end)
-{
-	struct disk_lock **at = &open->file->locks, *lock, *rest;
-
-	while ((lock = *at) != NULL) {
-		if (lock->owner != open || lock->start >= end || start >= lock->end) {
-			at = &lock->next;
-			continue;
-		}
-		if (lock->start < start) {
-			rest = malloc(sizeof(*rest));
-			*rest = *lock;
-			rest->end = start;
-			*at = rest;
-			at = &rest->next;
-		}
-		if (lock->end > end) {
-			rest = malloc(sizeof(*rest));
-			*rest = *lock;
-			rest->start = end;
-			*at = rest;
-			at = &rest->next;
-		}
-		*at = lock->next;
-		free(lock);
-	}
-}
-
-static long
-file_lock(struct open_file *open, int command, struct flock *flock)
-{
-	struct disk_lock wish = {
-		.owner = open,
-		.start = (uint64_t)flock->l_start,
-		.end = flock->l_len ? (uint64_t)(flock->l_start + flock->l_len) : UINT64_MAX,
-		.exclusive = flock->l_type == F_WRLCK,
-	};
-	const struct disk_lock *other = lock_conflict(open, &wish);
-	struct disk_lock *lock;
-
-	if (command == F_OFD_GETLK) {
-		flock->l_type = F_UNLCK;
-		if (!other)
-			return 0;
-		flock->l_type = other->exclusive ? F_WRLCK : F_RDLCK;
-		flock->l_start = (off_t)other->start;
-		flock->l_len = other->end == UINT64_MAX ? 0 : (off_t)(other->end - other->start);
-		flock->l_pid = -1;
-		return 0;
-	}
-	if (flock->l_type != F_UNLCK && other)
-		return -EAGAIN;
-	lock_cut(open, wish.start, wish.end);
-	if (flock->l_type == F_UNLCK)
-		return 0;
-	lock = malloc(sizeof(*lock));
-	*lock = wish;
-	lock->next = open->file->locks;
-	open->file->locks = lock;
-	return 0;
-}
+/* ---- locks and flags */
 
 CALL(int, flock, int fd, int what)
 {
@@ -833,7 +749,9 @@ CALL(int, fcntl, int fd, int command, ...)
 		return 0;
 	case F_DUPFD_CLOEXEC: CALL_RETURN(descriptor_add(description, 3));
 	case F_OFD_GETLK:
-	case F_OFD_SETLK: CALL_RETURN(file_lock(open_file_find(fd), command, argument));
+	case F_OFD_SETLK:
+		CALL_RETURN(
+			file_locks_call(open_file_find(fd)->file, description, command, argument));
 	default: trace_fail("fcntl() with %d is not simulated", command);
 	}
 }

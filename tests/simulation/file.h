@@ -18,6 +18,7 @@ struct disk_mood {
 	unsigned int eio, enospc, eintr, short_one, writeback, slow, sticky;
 	unsigned int direct_align; /* what direct I/O needs, in bytes; 0: it is impossible */
 	int64_t stuck_until;       /* no request is complete before */
+	int64_t unstuck_at;        /* when the last one that got stuck goes on, or went on */
 };
 
 extern struct disk_mood disk_mood;

@@ -441,6 +441,14 @@ model_read_answered(uint64_t request, unsigned int first, unsigned int count, co
 }
 
 void
+model_zeroes_answered(uint64_t request, unsigned int first, unsigned int count)
+{
+	moment++;
+	for (unsigned int i = first; i < first + count && request > last_crash; i++)
+		sector_check_zeroes(i, request, moment, "a list of holes");
+}
+
+void
 model_flush_answered(uint64_t request)
 {
 	moment++;
@@ -589,6 +597,15 @@ model_snapshot_answered(unsigned int number, uint64_t made, unsigned int first, 
 			sector_check_zeroes(i, snapshot->asked, made, "a snapshot");
 		}
 	}
+}
+
+void
+model_snapshot_zeroes(unsigned int number, uint64_t made, unsigned int first, unsigned int count)
+{
+	static const uint8_t zeroes[SECTOR_SIZE];
+
+	for (unsigned int i = first; i < first + count; i++)
+		model_snapshot_answered(number, made, i, 1, zeroes);
 }
 
 /* ---- the server is gone */

@@ -63,6 +63,10 @@ model_request(void);
 void
 model_read_answered(uint64_t request, unsigned int first, unsigned int count, const uint8_t *bytes);
 
+/* The server says that these sectors are zeroes. */
+void
+model_zeroes_answered(uint64_t request, unsigned int first, unsigned int count);
+
 /* The request ended without an answer, or with an error. */
 void
 model_read_failed(uint64_t request);
@@ -112,6 +116,10 @@ model_snapshot(unsigned int snapshot);
 void
 model_snapshot_answered(unsigned int snapshot, uint64_t made, unsigned int first,
 			unsigned int count, const uint8_t *bytes);
+
+/* The same of zeroes. */
+void
+model_snapshot_zeroes(unsigned int snapshot, uint64_t made, unsigned int first, unsigned int count);
 
 /* A write-back of the sector has failed, and the server that was told so has ended: no later flush
  * makes what it has durable. */

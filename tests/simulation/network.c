@@ -46,7 +46,8 @@ struct stream {
 struct socket {
 	struct description description;
 	int family;
-	bool server; /* it is, or was, a descriptor */
+	unsigned int who; /* the client, of a server's socket */
+	bool server;      /* it is, or was, a descriptor */
 	struct stream input;
 	struct socket *peer; /* NULL: closed, or not connected */
 	bool sent_end;
@@ -368,7 +369,7 @@ listener_find(const char *address)
 }
 
 struct socket *
-network_connect(const char *address)
+network_connect(const char *address, unsigned int who)
 {
 	struct listener *listener = listener_find(address);
 	struct socket *socket, *other;
@@ -379,6 +380,7 @@ network_connect(const char *address)
 	other = socket_new(listener->owner->family);
 	socket->peer = other;
 	other->peer = socket;
+	other->who = who;
 	listener->waiting[listener->count++] = other;
 	return socket;
 }
@@ -393,6 +395,13 @@ static bool
 socket_is_readable(void *data)
 {
 	return network_is_readable(data);
+}
+
+bool
+network_await(struct socket *socket, int64_t until)
+{
+	return network_is_readable(socket) ||
+	       scheduler_wait("bytes from the server", socket_is_readable, socket, until);
 }
 
 static bool
@@ -454,6 +463,12 @@ network_receive(struct socket *socket, void *bytes, size_t size, int64_t until)
 		size -= (size_t)n;
 	}
 	return 0;
+}
+
+void
+network_send_end(struct socket *socket)
+{
+	socket_send_end(socket, false);
 }
 
 int64_t
@@ -550,15 +565,15 @@ CALL(int, connect, int fd, const struct sockaddr *address, socklen_t length)
 }
 
 static void
-address_fill(const struct socket *socket, unsigned int port, struct sockaddr *address,
-	     socklen_t *length)
+address_fill(const struct socket *socket, unsigned int port, unsigned int who,
+	     struct sockaddr *address, socklen_t *length)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	const size_t size =
 		socket->family == AF_UNIX ? offsetof(struct sockaddr_un, sun_path) : sizeof(in);
 
-	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK + who);
 	memcpy(address, socket->family == AF_UNIX ? (void *)&un : (void *)&in,
 	       size < *length ? size : *length);
 	*length = (socklen_t)size;
@@ -583,7 +598,7 @@ CALL(int, accept4, int fd, struct sockaddr *address, socklen_t *length, int flag
 		listener->count * sizeof(listener->waiting[0]));
 	r = descriptor_open(&socket->description);
 	if (r >= 0 && address)
-		address_fill(socket, 40000, address, length);
+		address_fill(socket, 40000, socket->who, address, length);
 	CALL_RETURN(r);
 }
 
@@ -593,7 +608,7 @@ CALL(int, getsockname, int fd, struct sockaddr *address, socklen_t *length)
 
 	if (!socket)
 		CALL_RETURN(-ENOTSOCK);
-	address_fill(socket, socket->listener ? socket->listener->port : 10809, address, length);
+	address_fill(socket, socket->listener ? socket->listener->port : 10809, 0, address, length);
 	return 0;
 }
 
@@ -605,7 +620,7 @@ CALL(int, getpeername, int fd, struct sockaddr *address, socklen_t *length)
 		CALL_RETURN(-ENOTSOCK);
 	if (!socket->peer && socket->listener)
 		CALL_RETURN(-ENOTCONN);
-	address_fill(socket, 40000, address, length);
+	address_fill(socket, 40000, socket->who, address, length);
 	return 0;
 }
 
@@ -621,12 +636,14 @@ CALL(int, setsockopt, int fd, int level, int name, const void *value, socklen_t 
 
 CALL(int, getsockopt, int fd, int level, int name, void *value, socklen_t *length)
 {
-	const struct ucred root = {.pid = 4711};
+	const struct socket *socket = socket_find(fd);
+	struct ucred user = {.pid = 4711};
 
-	if (!socket_find(fd))
+	if (!socket)
 		CALL_RETURN(-ENOTSOCK);
+	user.uid = socket->who ? 1000 + socket->who : 0;
 	if (level == SOL_SOCKET && name == SO_PEERCRED) {
-		memcpy(value, &root, sizeof(root));
+		memcpy(value, &user, sizeof(user));
 		return 0;
 	}
 	if (level == SOL_SOCKET && name == SO_PEERGROUPS) {
@@ -765,7 +782,7 @@ CALL(int, getnameinfo, const struct sockaddr *address, socklen_t length, char *h
 
 	(void)length;
 	(void)flags;
-	snprintf(host, host_size, "127.0.0.1");
+	inet_ntop(AF_INET, &in->sin_addr, host, (socklen_t)host_size);
 	snprintf(service, service_size, "%u", ntohs(in->sin_port));
 	return 0;
 }

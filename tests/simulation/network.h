@@ -25,10 +25,11 @@ struct network_mood {
 
 extern struct network_mood network_mood;
 
-/* Connects to the listener of a unix socket's path, or of a TCP port ("10809"). Returns NULL if
+/* Connects to the listener of a unix socket's path, or of a TCP port ("10809"). To the server, each
+ * `who` below 100 has an address of its own, or is a user of its own: 0 is root. Returns NULL if
  * nobody listens. */
 struct socket *
-network_connect(const char *address);
+network_connect(const char *address, unsigned int who);
 
 /* Both wait. Sends all, or returns -EPIPE. */
 int
@@ -45,6 +46,14 @@ network_receive(struct socket *socket, void *bytes, size_t size, int64_t until);
 /* Whether bytes, or the end, are there. */
 bool
 network_is_readable(struct socket *socket);
+
+/* Waits for them. Returns whether they are there. */
+bool
+network_await(struct socket *socket, int64_t until);
+
+/* The client sends no more, and still receives. */
+void
+network_send_end(struct socket *socket);
 
 /* Closes a client's socket; `reset`: with RST. Returns when the server's side will have heard of
  * it. */

@@ -11,7 +11,6 @@
 #include "tests/simulation/trace.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,23 +25,52 @@
 static bool stopping, running;
 static const char *control;
 
+/* Those for all clients, or for each. In a crowd, requests wait for low limits. */
+static void
+operator_choose_limits(char *text, size_t size)
+{
+	const char *scope = chance_once_in(2) ? "" : "client-";
+	unsigned int iops, bandwidth;
+
+	if (client_plan.crowded) {
+		iops = (unsigned int)chance_between(4, 24);
+		bandwidth = (unsigned int)chance_between(64, 512);
+	} else {
+		iops = (unsigned int)chance_between(500, 5000);
+		bandwidth = (unsigned int)chance_between(10, 100) * 1024;
+	}
+	if (chance_once_in(2))
+		snprintf(text, size, "set %siops-limit=%u %sbandwidth-limit=%uk\n", scope, iops,
+			 scope, bandwidth);
+	else if (chance_once_in(2))
+		snprintf(text, size, "set %siops-limit=%u\n", scope, iops);
+	else
+		snprintf(text, size, "set %sbandwidth-limit=%uk\n", scope, bandwidth);
+}
+
 static void
 operator_choose_request(char *text, size_t size)
 {
 	const unsigned int name = (unsigned int)chance_below(NAMES);
+	const char *scope = chance_once_in(2) ? "" : "client-";
 
+	if (client_plan.wants_marks) {
+		client_plan.wants_marks = false;
+		snprintf(text, size, "checkpoint create c%u granularity=4k\n", name);
+		return;
+	}
 	switch (chance_below(client_plan.has_twin ? 10 : 9)) {
 	case 0: snprintf(text, size, "status\n"); break;
 	case 1: snprintf(text, size, "set direct-io=on\n"); break;
 	case 2: snprintf(text, size, "set direct-io=off\n"); break;
-	case 3:
-		snprintf(text, size, "set iops-limit=%u bandwidth-limit=%uM\n",
-			 (unsigned int)(client_plan.crowded ? chance_between(4, 24)
-							    : chance_between(500, 5000)),
-			 (unsigned int)chance_between(10, 100));
+	case 3: operator_choose_limits(text, size); break;
+	case 4:
+		snprintf(text, size, "set %siops-limit=0 %sbandwidth-limit=0\n", scope, scope);
 		break;
-	case 4: snprintf(text, size, "set iops-limit=0 bandwidth-limit=0\n"); break;
-	case 5: snprintf(text, size, "checkpoint create c%u\n", name); break;
+	case 5:
+		snprintf(text, size, "checkpoint create c%u%s\n", name,
+			 chance_once_in(2) ? " granularity=4k" : "");
+		break;
 	case 6: snprintf(text, size, "checkpoint delete c%u\n", name); break;
 	case 7:
 		snprintf(text, size, "snapshot s%u expire=%u%s\n", name,
@@ -100,12 +128,11 @@ operator_note_rules(bool known, bool writes)
 static void
 operator_ask(void)
 {
-	struct socket *socket = network_connect(control);
+	struct socket *socket = network_connect(control, 0);
 	const unsigned int life = client_plan.life;
 	const int64_t begin = scheduler_now();
 	char text[100], answer[100] = "";
 	unsigned int name, seconds;
-	uint64_t rate;
 	bool snapshot, well;
 
 	if (!socket)
@@ -117,8 +144,7 @@ operator_ask(void)
 	}
 	if (sscanf(text, "checkpoint delete c%u", &name) == 1)
 		model_checkpoint_deleted(name);
-	if (strncmp(text, "set iops-limit=", 15) == 0)
-		limit_model_set(0);
+	limit_model_asked(text);
 	if (sscanf(text, "remove export=s%u", &name) == 1)
 		model_snapshot_removed(name);
 	snapshot = sscanf(text, "snapshot s%u expire=%u", &name, &seconds) == 2;
@@ -135,8 +161,8 @@ operator_ask(void)
 	well = answer[0] && strncmp(answer, "{\"error\"", 8) != 0 && life == client_plan.life;
 	if (well && strncmp(text, RULES, strlen(RULES)) == 0)
 		operator_note_rules(true, strstr(text, RULES "any"));
-	if (well && sscanf(text, "set iops-limit=%" SCNu64, &rate) == 1)
-		limit_model_set(rate);
+	if (well)
+		limit_model_confirmed(text);
 	/* The server counts whole seconds. */
 	if (snapshot)
 		operator_note_snapshot(name, life == client_plan.life ? answer : "",
@@ -153,7 +179,7 @@ operator_run(void *data)
 		/* Low limits show what they do only if they last. */
 		scheduler_sleep((int64_t)chance_below(client_plan.crowded ? 1000 : 20) *
 				MILLISECOND);
-		if (client_plan.pause && !stopping)
+		if (client_plan.pause && !stopping && !client_plan.wants_marks)
 			scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause * 16));
 		if (!stopping)
 			operator_ask();

@@ -2,7 +2,7 @@
 #include "tests/simulation/remains.h"
 
 #include "tests/simulation/descriptor.h"
-#include "tests/simulation/io_ring.h"
+#include "tests/simulation/io_op.h"
 #include "tests/simulation/kaio.h"
 #include "tests/simulation/memory.h"
 #include "tests/simulation/process.h"
@@ -16,7 +16,7 @@ remains_drop(struct process *process)
 {
 	const bool well = process->well;
 
-	io_rings_drop(process);
+	io_ops_drop(process);
 	kaio_drop(process);
 	stream_files_close(process, well);
 	for (int fd = 0; fd < PROCESS_FILES; fd++) {

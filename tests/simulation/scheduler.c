@@ -103,16 +103,26 @@ scheduler_check_loops(void)
 	}
 }
 
-static void
-scheduler_advance(void)
+/* The next moment at which something can change, if nobody runs; FOR_EVER: there is none. */
+static int64_t
+scheduler_next(void)
 {
 	int64_t next = time_count ? times[time_count - 1] : FOR_EVER;
 
-	scheduler_check_loops();
 	for (struct fiber *fiber = fibers; fiber; fiber = fiber->next) {
 		if (!fiber->over && fiber->until < next && !fiber_is_stopped(fiber))
 			next = fiber->until;
 	}
+	return next;
+}
+
+static void
+scheduler_advance(void)
+{
+	int64_t next;
+
+	scheduler_check_loops();
+	next = scheduler_next();
 	if (next == FOR_EVER || next - progress > PATIENCE) {
 		for (struct fiber *fiber = fibers; fiber; fiber = fiber->next)
 			if (!fiber->over)
@@ -213,6 +223,32 @@ void
 scheduler_sleep(int64_t ns)
 {
 	scheduler_wait("a while to pass", NULL, NULL, now + ns);
+}
+
+void
+scheduler_sleep_to_next(void)
+{
+	const int64_t next = scheduler_next();
+
+	if (next > now && next != FOR_EVER)
+		scheduler_wait("what comes next", NULL, NULL, next);
+}
+
+static bool
+scheduler_has_turn(void *data)
+{
+	(void)data;
+	for (struct fiber *fiber = fibers; fiber; fiber = fiber->next) {
+		if (fiber->loop && fiber_can_run(fiber))
+			return true;
+	}
+	return false;
+}
+
+void
+scheduler_sleep_to_turn(int64_t until)
+{
+	scheduler_wait("an event loop to work", scheduler_has_turn, NULL, until);
 }
 
 void

@@ -59,6 +59,14 @@ scheduler_wait(const char *what, bool (*ready)(void *argument), void *argument, 
 void
 scheduler_sleep(int64_t ns);
 
+/* Sleeps until the next moment at which something can change. */
+void
+scheduler_sleep_to_next(void);
+
+/* Sleeps until an event loop of the server works, or until that time. */
+void
+scheduler_sleep_to_turn(int64_t until);
+
 /* Perhaps lets others run. */
 void
 scheduler_yield(void);

@@ -148,7 +148,7 @@ supervisor_choose_moods(void)
 		.many_files = chance_once_in(2),
 		.small = chance_once_in(4),
 		.few_places = chance_once_in(3),
-		.old_memory = chance_once_in(4),
+		.old = chance_once_in(4),
 		.late_release = chance_once_in(3),
 		.refuse = chance_once_in(2) ? 30 : 0,
 	};
@@ -180,8 +180,10 @@ supervisor_choose_moods(void)
 		usual_mood.sticky = 50;
 		client_plan.patience = 150 * MILLISECOND;
 		client_plan.window = 8;
+		client_plan.largest = 64;
 	}
 	disk_mood = usual_mood;
+	limit_model_plan(client_plan.largest * SECTOR_SIZE);
 }
 
 /* The bytes of the base are those of a first write. */
@@ -262,6 +264,7 @@ supervisor_start(void)
 	client_plan.rules_known = true;
 	client_plan.reloads = false;
 	client_plan.twin_writes = twin_writes_at_start;
+	client_plan.is_up = true;
 	server = process_start(nbdloopd_main, argument_count, argument_list);
 	scheduler_note_progress();
 }
@@ -307,6 +310,7 @@ supervisor_kill(void)
 	trace("kills the server");
 	supervisor_await_death();
 	supervisor_kills++;
+	client_plan.is_up = false;
 	process_kill(server);
 	dying = server;
 	server = NULL;
@@ -323,6 +327,7 @@ supervisor_crash(void)
 {
 	trace("cuts the power");
 	supervisor_crashes++;
+	client_plan.is_up = false;
 	process_lose_power(server);
 	remains_drop(server);
 	server = NULL;
@@ -360,6 +365,7 @@ supervisor_end(void)
 {
 	trace("ends the server");
 	supervisor_ends++;
+	client_plan.is_up = false;
 	client_plan.ended_lives |= UINT32_C(1) << client_plan.life;
 	/* What waits at a limit is carried out at once. */
 	limit_model_begin(false);
@@ -379,6 +385,7 @@ supervisor_sleep(int64_t ns)
 static void
 supervisor_change_mood(void)
 {
+	usual_mood.unstuck_at = disk_mood.unstuck_at;
 	disk_mood = usual_mood;
 	if (event_strikes(12, "the disk gets stuck")) {
 		disk_mood.stuck_until =
@@ -423,6 +430,7 @@ supervisor_pass_quiet_time(void)
 	bool lives;
 
 	trace("a quiet time");
+	client_plan.wants_marks = true;
 	client_plan.pause = (int64_t)chance_between(100, 600) * MILLISECOND;
 	if (chance_once_in(2) || tick < scheduler_now()) {
 		lives = supervisor_sleep((int64_t)chance_between(1, 25) * SECOND);
@@ -520,8 +528,9 @@ supervisor_finish(void)
 	if (!server)
 		supervisor_start();
 	supervisor_sleep(100 * MILLISECOND);
+	/* A client may wait for a moment to leave that never comes. */
 	scheduler_wait("an answer of the last server", supervisor_sees_answer, &before,
-		       scheduler_now() + SECOND);
+		       scheduler_now() + 6 * SECOND);
 	if (client_answers == before || process_is_over(server))
 		trace_fail("the last server serves nobody");
 	if (has_fiend)

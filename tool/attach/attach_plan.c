@@ -212,16 +212,14 @@ check_limits(const struct attach_options *options, GError **error)
 	return true;
 }
 
-bool
-attach_options_plan(const struct attach_options *options, char *place, bool remote,
-		    struct guard_plan *plan, GError **error)
+/* *tls: of a URI. */
+static bool
+attach_plan_check(const struct attach_options *options, const char *place, bool remote,
+		  struct source_tls *tls, GError **error)
 {
 	const char *wrong = remote ? option_for_images(options) : NULL;
 	const char *tls_option = remote ? NULL : attach_tls_option(&options->tls);
-	struct source_tls tls = {.wanted = false};
-	unsigned int timeout = options->timeout, silence = 0;
 
-	*plan = (struct guard_plan){.source.place = place};
 	if (wrong)
 		return failure(error, EINVAL, "%s is for images; for %s, its server decides", wrong,
 			       place);
@@ -232,9 +230,29 @@ attach_options_plan(const struct attach_options *options, char *place, bool remo
 		return failure(error, EINVAL,
 			       "--fenced is for a URI of several servers, and %s is an image",
 			       place);
-	if (!attach_kind_check(options, place, error) || !check_limits(options, error))
-		return false;
-	if (remote && !plan_uri(options, place, &tls, error)) {
+	return attach_kind_check(options, place, error) && check_limits(options, error) &&
+	       (!remote || plan_uri(options, place, tls, error));
+}
+
+bool
+attach_options_check(const struct attach_options *options, const char *place, GError **error)
+{
+	struct source_tls tls = {.wanted = false};
+	bool good = attach_plan_check(options, place, nbd_uri_is(place), &tls, error);
+
+	source_tls_fini(&tls);
+	return good;
+}
+
+bool
+attach_options_plan(const struct attach_options *options, char *place, bool remote,
+		    struct guard_plan *plan, GError **error)
+{
+	struct source_tls tls = {.wanted = false};
+	unsigned int timeout = options->timeout, silence = 0;
+
+	*plan = (struct guard_plan){.source.place = place};
+	if (!attach_plan_check(options, place, remote, &tls, error)) {
 		source_tls_fini(&tls);
 		return false;
 	}

@@ -13,4 +13,8 @@ bool
 attach_options_plan(const struct attach_options *options, char *place, bool remote,
 		    struct guard_plan *plan, GError **error);
 
+/* Only whether they have a meaning for `place`, which may be relative. */
+bool
+attach_options_check(const struct attach_options *options, const char *place, GError **error);
+
 #endif

@@ -5,7 +5,6 @@
 #include "tool/backup/backup.h"
 
 #include "common/cleanup.h"
-#include "common/log.h"
 #include "tool/backup/backup_state.h"
 #include "tool/backup/chain.h"
 #include "tool/backup/copy.h"
@@ -318,8 +317,8 @@ chain_backup(const struct backup_job *job, const struct chain_link *last,
 	return chain_add(job, &source, result->file, header, error);
 }
 
-/* Merges the backups that are not kept.  A restore that is running is no failure: the next backup
- * merges them. */
+/* Merges the backups that are not kept.  While a restore is reading, that fails, and is left to the
+ * next backup. */
 static bool
 chain_keep(const struct backup_job *job, GError **error)
 {
@@ -333,10 +332,6 @@ chain_keep(const struct backup_job *job, GError **error)
 
 	if (!retention_is_wanted(&job->retention) || merge_run(&merge, &why))
 		return true;
-	if (failure_is(why, EBUSY)) {
-		log_warning("%s: older backups will be merged by the next backup", why->message);
-		return true;
-	}
 	g_prefix_error(&why, "the backup is complete, but older ones were not merged: ");
 	return failure_pass(error, &why);
 }
@@ -355,7 +350,8 @@ backup_to_directory(const struct backup_job *job, struct backup_result *result, 
 	if (lock < 0)
 		return false;
 	links = chain_read(job->target, error);
-	done = links;
+	/* A number that is in an earlier file already would be skipped by restoring. */
+	done = links && chain_read_ends(links, error);
 	if (done) {
 		const struct backup_job decided = backup_decide(job, links->len, result);
 

@@ -139,7 +139,8 @@ chain_read_end(struct chain_link *link, uint64_t highest, GError **error)
 	return link->last <= highest ||
 	       failure(error, EBADMSG,
 		       "%s contains increment %" G_GUINT64_FORMAT
-		       ", and the chain ends with increment %" G_GUINT64_FORMAT,
+		       ", and the chain ends with increment %" G_GUINT64_FORMAT
+		       ": later files are missing",
 		       link->path, link->last, highest);
 }
 

@@ -8,6 +8,7 @@
 #include "common/cleanup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -271,25 +272,6 @@ sort_parts(GArray *plan, const char *path, GError **error)
 	return true;
 }
 
-bool
-delta_check_data(int fd, const char *path, const struct delta_header *header, GArray *plan,
-		 GError **error)
-{
-	const struct delta_end delta = {.fd = fd, .header = header};
-	g_autofree void *data = g_malloc(DELTA_DATA_MAX);
-
-	for (guint i = 0; i < plan->len; i++) {
-		const struct part *part = plan_part(plan, i);
-		int failed = part->position ? read_piece(&delta, part, data) : 0;
-
-		if (failed)
-			return delta_say_failure(path, part, failed, "reading", error);
-		if (!interruption_check(error))
-			return false;
-	}
-	return true;
-}
-
 /* Adds the records to the plan. */
 static bool
 scan_records(int fd, const char *path, const struct delta_header *header, GArray *plan,
@@ -305,11 +287,15 @@ scan_records(int fd, const char *path, const struct delta_header *header, GArray
 		uint8_t bytes[DELTA_RECORD_SIZE];
 		char *CLEANUP_FREE why = NULL;
 		struct delta_record record;
+		int failed;
 
 		if (scan.position + DELTA_RECORD_SIZE > scan.size)
 			return delta_is_torn(path, scan.position, "it ends there", error);
-		if (file_read_all(fd, bytes, sizeof(bytes), scan.position) != 0)
-			return delta_is_torn(path, scan.position, "it can't be read", error);
+		failed = file_read_all(fd, bytes, sizeof(bytes), scan.position);
+		if (failed)
+			return failure(error, failed,
+				       "%s: reading at its byte %" G_GUINT64_FORMAT ": %s", path,
+				       scan.position, g_strerror(failed));
 		if (delta_record_decode(header, bytes, &record, &why) < 0)
 			return delta_is_torn(path, scan.position, why ? why : g_strerror(ENOMEM),
 					     error);
@@ -327,6 +313,37 @@ delta_plan(int fd, const char *path, const struct delta_header *header, GError *
 	if (!scan_records(fd, path, header, records, error))
 		return NULL;
 	return header->number ? g_steal_pointer(&records) : plan_of_all(records, header->size);
+}
+
+static bool
+delta_check_data(int fd, const char *path, const struct delta_header *header, GArray *plan,
+		 struct progress *progress, GError **error)
+{
+	const struct delta_end delta = {.fd = fd, .header = header};
+	g_autofree void *data = g_malloc(DELTA_DATA_MAX);
+
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	for (guint i = 0; i < plan->len; i++) {
+		const struct part *part = plan_part(plan, i);
+		int failed = part->position ? read_piece(&delta, part, data) : 0;
+
+		if (failed)
+			return delta_say_failure(path, part, failed, "reading", error);
+		if (!interruption_check(error))
+			return false;
+		if (part->position && progress)
+			progress_add(progress, part->length);
+	}
+	return true;
+}
+
+bool
+delta_is_whole(int fd, const char *path, const struct delta_header *header, bool data,
+	       struct progress *progress, GError **error)
+{
+	g_autoptr(GArray) plan = delta_plan(fd, path, header, error);
+
+	return plan && (!data || delta_check_data(fd, path, header, plan, progress, error));
 }
 
 bool

@@ -7,6 +7,7 @@
 
 #include "tool/backup/delta_format.h"
 #include "tool/backup/end.h"
+#include "tool/backup/progress.h"
 
 #include <glib.h>
 #include <stdbool.h>
@@ -40,9 +41,10 @@ delta_read_end(int fd, const char *path, const struct delta_header *header,
 GArray *
 delta_plan(int fd, const char *path, const struct delta_header *header, GError **error);
 
-/* Reads all data of its plan, and compares it with the checksums.  Waits for the disk. */
+/* Whether the file has all its records; `data`: and all their data, which is read from the disk and
+ * compared with the checksums.  `progress` counts it; or NULL.  Waits for the disk. */
 bool
-delta_check_data(int fd, const char *path, const struct delta_header *header, GArray *plan,
-		 GError **error);
+delta_is_whole(int fd, const char *path, const struct delta_header *header, bool data,
+	       struct progress *progress, GError **error);
 
 #endif

@@ -64,6 +64,28 @@ durable_part_path(const char *path)
 	return g_strconcat(path, ".part", NULL);
 }
 
+/* Returns 0, or an errno: EWOULDBLOCK, if another process has the lock. */
+static int
+durable_flock(int fd, int operation)
+{
+	while (flock(fd, operation) < 0) {
+		if (errno != EINTR)
+			return errno;
+	}
+	return 0;
+}
+
+/* Takes the lock of `path`, whose file is open. */
+static bool
+durable_lock_fd(int fd, const char *path, GError **error)
+{
+	const int failed = durable_flock(fd, LOCK_EX | LOCK_NB);
+
+	if (failed == EWOULDBLOCK)
+		return failure(error, EBUSY, "%s: another backup or restore is using it", path);
+	return !failed || failure_errno(error, failed, "%s: locking it", path);
+}
+
 int
 durable_lock(const char *path, GError **error)
 {
@@ -82,10 +104,8 @@ durable_lock(const char *path, GError **error)
 				      err == ENOENT || err == ENOTDIR ? directory : name);
 			return -1;
 		}
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-			failure(error, EBUSY, "%s: another backup or restore is using it", path);
+		if (!durable_lock_fd(fd, path, error))
 			return -1;
-		}
 		/* Its last owner may have removed it before we had the lock. */
 		if (fstat(fd, &ours) == 0 && stat(name, &named) == 0 &&
 		    ours.st_dev == named.st_dev && ours.st_ino == named.st_ino)
@@ -110,8 +130,8 @@ durable_lock_to_read(const char *path, int *lock, GError **error)
 	fd = durable_open(name, O_RDONLY | O_NOFOLLOW, &why);
 	if (fd < 0)
 		return failure_is(why, ENOENT) || failure_pass(error, &why);
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return failure(error, EBUSY, "%s: another backup or restore is using it", path);
+	if (!durable_lock_fd(fd, path, error))
+		return false;
 	*lock = steal_fd(&fd);
 	return true;
 }
@@ -144,14 +164,21 @@ int
 durable_share(const char *directory, bool alone, GError **error)
 {
 	int CLEANUP_CLOSE fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int failed;
 
 	if (fd < 0) {
 		failure_errno(error, errno, "%s", directory);
 		return -1;
 	}
-	if (flock(fd, alone ? LOCK_EX | LOCK_NB : LOCK_SH) == 0 || errno != EWOULDBLOCK)
+	failed = durable_flock(fd, alone ? LOCK_EX | LOCK_NB : LOCK_SH);
+	/* The last three: the file system has no such locks. */
+	if (failed == 0 || failed == ENOTSUP || failed == ENOSYS || failed == ENOLCK)
 		return steal_fd(&fd);
-	failure(error, EBUSY, "%s: a restore is reading its backups", directory);
+	if (failed == EWOULDBLOCK)
+		failure(error, EBUSY, "%s: a restore or a verification is reading its backups",
+			directory);
+	else
+		failure_errno(error, failed, "%s: locking it", directory);
 	return -1;
 }
 

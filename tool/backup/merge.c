@@ -110,11 +110,8 @@ static bool
 merge_is_whole(const char *path, const struct delta_header *header, bool data, GError **error)
 {
 	int CLEANUP_CLOSE fd = durable_open(path, O_RDONLY, error);
-	g_autoptr(GArray) plan = fd < 0 ? NULL : delta_plan(fd, path, header, error);
 
-	if (data && plan)
-		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	return plan && (!data || delta_check_data(fd, path, header, plan, error));
+	return fd >= 0 && delta_is_whole(fd, path, header, data, NULL, error);
 }
 
 /* Gives the new file its name, unless somebody is reading the old one. */

@@ -254,12 +254,9 @@ restore_links(GPtrArray *links, const struct restore_job *job, GError **error)
 	for (guint i = 0; i < links->len; i++) {
 		const struct chain_link *link = links->pdata[i];
 		int CLEANUP_CLOSE fd = chain_open(link, error);
-		g_autoptr(GArray) plan = NULL;
 
-		if (fd >= 0)
-			plan = delta_plan(fd, link->path, &link->header, error);
-		if (!plan || (nbd_uri_is(job->target) &&
-			      !delta_check_data(fd, link->path, &link->header, plan, error)))
+		if (fd < 0 || !delta_is_whole(fd, link->path, &link->header,
+					      nbd_uri_is(job->target), NULL, error))
 			return false;
 	}
 	if (!target_open(&target, job, first->header.size, error))

@@ -87,6 +87,16 @@ asked_server_is_device(const char *text)
 }
 
 bool
+asked_server_names_export(const char *text)
+{
+	const char *export = NULL;
+	g_autofree char *socket =
+		asked_server_is_device(text) ? NULL : asked_server_socket(text, &export);
+
+	return export;
+}
+
+bool
 asked_server_find(struct asked_server *server, const char *text, GError **error)
 {
 	const char *export;

@@ -34,6 +34,10 @@ asked_server_socket(const char *text, const char **export);
 bool
 asked_server_is_device(const char *text);
 
+/* Returns whether the text names an export, and not only a device or a socket. */
+bool
+asked_server_names_export(const char *text);
+
 /* `text`: DEVICE, SOCKET, or [SOCKET:]EXPORT, as the user wrote it. */
 bool
 asked_server_find(struct asked_server *server, const char *text, GError **error);

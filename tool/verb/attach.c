@@ -283,9 +283,6 @@ attach_make_plan(const struct attach_options *options, const char *image, const 
 
 	if (device && !name)
 		return false;
-	if (device && options->find)
-		return failure(error, EINVAL,
-			       "--find takes a free device: leave it out, or name no device");
 	place = remote ? g_strdup(image) : image_file_find(image, error);
 	if (!place)
 		return false;
@@ -312,6 +309,17 @@ attach_image(const struct attach_options *options, const char *image, const char
 }
 
 static bool
+attach_check(const struct verb_call *call, GError **error)
+{
+	const struct attach_options *options = call->options;
+
+	if (call->count > 1 && options->find)
+		return failure(error, EINVAL,
+			       "--find takes a free device: leave it out, or name no device");
+	return attach_options_check(options, call->operands[0], error);
+}
+
+static bool
 run_attach(const struct verb_call *call, GError **error)
 {
 	return attach_image(call->options, call->operands[0], call->operands[1], error);
@@ -327,5 +335,6 @@ const struct verb verb_attach = {
 	.least = 1,
 	.most = 2,
 	.options_size = sizeof(struct attach_options),
+	.check = attach_check,
 	.run = run_attach,
 };

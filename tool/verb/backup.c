@@ -124,9 +124,6 @@ find_origin(struct live_source *live, const struct live_source_wish *wish, GErro
 
 	if (!status)
 		return false;
-	if (wish->export && live->server.export)
-		return failure(error, EINVAL, "an export is named twice: leave out --export=%s",
-			       wish->export);
 	if (!export && name)
 		return failure(error, ENOENT, "%s has no export \"%s\"",
 			       live->server.socket ?: wish->source, name);
@@ -482,6 +479,9 @@ check_source(const struct backup_options *options, const char *source, GError **
 			       "--export, --expire, --freeze, --scratch and --scratch-size are for "
 			       "a device or a control socket, and %s is a URI",
 			       source);
+	if (options->export && asked_server_names_export(source))
+		return failure(error, EINVAL, "an export is named twice: leave out --export=%s",
+			       options->export);
 	if (options->bitmap || options->next_bitmap)
 		return failure(error, EINVAL,
 			       "--bitmap and --next-bitmap are for a URI: of %s, a backup begins "
@@ -584,7 +584,8 @@ run_live(struct backup_job *job, const struct backup_options *options, struct ba
 
 /* ---- what can be done with backups, in the place of a source */
 
-/* Whether all options have their defaults, except --json, and, if it `merges`, those of a merge. */
+/* Whether all options have their defaults, except --json, --verify and, if it `merges`, those of a
+ * merge. */
 static bool
 backup_options_are_plain(const struct backup_options *options, bool merges)
 {
@@ -594,19 +595,46 @@ backup_options_are_plain(const struct backup_options *options, bool merges)
 	memset(&plain, 0, sizeof(plain));
 	options_init(backup_option_rows, &plain);
 	plain.copy.json = options->copy.json;
-	if (merges) {
-		plain.verify = options->verify;
+	plain.verify = options->verify;
+	if (merges)
 		plain.retention = options->retention;
-	}
 	return memcmp(&plain, options, sizeof(plain)) == 0;
+}
+
+static bool
+backup_check(const struct verb_call *call, GError **error)
+{
+	const struct backup_options *options = call->options;
+	const char *source = call->operands[0];
+	const bool merges = strcmp(source, "merge") == 0;
+
+	if (strcmp(source, "list") == 0)
+		return backup_options_are_plain(options, false) ||
+		       failure(error, EINVAL, "list takes no option but --verify and --json");
+	if (!merges)
+		return backup_check_options(options, source, call->operands[1], error);
+	if (!backup_options_are_plain(options, true))
+		return failure(error, EINVAL,
+			       "merge takes no option but --keep, --keep-daily, --keep-weekly, "
+			       "--verify and --json");
+	return retention_is_wanted(&options->retention) ||
+	       failure(error, EINVAL,
+		       "merge: say what is to be kept: --keep, --keep-daily or --keep-weekly");
 }
 
 static bool
 run_backup_list(const struct backup_options *options, const char *target, GError **error)
 {
-	if (!backup_options_are_plain(options, false))
-		return failure(error, EINVAL, "list takes no option but --json");
-	return backup_list(target, options->copy.json, error);
+	/* What --json prints is the list. */
+	const struct copy_verb_options shown = {.json = false};
+	struct progress progress;
+
+	copy_verb_progress(&shown, &progress);
+	if (options->verify)
+		interruption_watch();
+	return backup_end_interrupted(
+		backup_list(target, options->copy.json, options->verify ? &progress : NULL, error),
+		error);
 }
 
 static bool
@@ -620,14 +648,6 @@ run_backup_merge(const struct backup_options *options, const char *target, GErro
 		.progress = &progress,
 	};
 
-	if (!backup_options_are_plain(options, true))
-		return failure(error, EINVAL,
-			       "merge takes no option but --keep, --keep-daily, --keep-weekly, "
-			       "--verify and --json");
-	if (!retention_is_wanted(&options->retention))
-		return failure(error, EINVAL,
-			       "merge: say what is to be kept: --keep, --keep-daily or "
-			       "--keep-weekly");
 	if (!g_file_test(target, G_FILE_TEST_IS_DIR))
 		return failure(error, ENOTDIR, "%s is no directory of backups", target);
 	copy_verb_progress(&options->copy, &progress);
@@ -689,8 +709,6 @@ run_backup(const struct verb_call *call, GError **error)
 	if (strcmp(job.source, "merge") == 0)
 		return run_backup_merge(options, job.target, error);
 	copy_verb_progress(&options->copy, &progress);
-	if (!backup_check_options(options, job.source, job.target, error))
-		return false;
 	interruption_watch();
 	done = nbd_uri_is(job.source) ? run_job(&job, options, &result, error)
 				      : run_live(&job, options, &result, error);
@@ -706,8 +724,8 @@ backup_show_more(FILE *out)
 {
 	fprintf(out,
 		"\nActions, in place of SOURCE:\n"
-		"    list TARGET\n"
-		"        show the backups in TARGET\n"
+		"    list [--verify] TARGET\n"
+		"        show the backups in TARGET; --verify: read them, and say which can be restored\n"
 		"    merge OPTION... TARGET\n"
 		"        merge the backups that --keep, --keep-daily and --keep-weekly do not keep\n");
 }
@@ -725,5 +743,6 @@ const struct verb verb_backup = {
 	.least = 2,
 	.most = 2,
 	.options_size = sizeof(struct backup_options),
+	.check = backup_check,
 	.run = run_backup,
 };

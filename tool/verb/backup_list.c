@@ -4,21 +4,26 @@
 #include "tool/backup/backup_date.h"
 #include "tool/backup/backup_state.h"
 #include "tool/backup/chain.h"
+#include "tool/backup/delta_end.h"
+#include "tool/backup/durable.h"
 #include "tool/failure.h"
 #include "tool/show/cells.h"
 #include "tool/show/output.h"
+
+#include "common/cleanup.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* What the table shows; JSON has more. */
+/* What the table shows; JSON has more.  The last one is only there if the backups were verified. */
 static const struct list_column {
 	const char *name, *member;
 	bool right; /* aligned to the right, as numbers are */
 } list_columns[] = {
 	{"NUMBER", "number", true}, {"DATE", "date", false}, {"SIZE", "size", true},
-	{"BASE", "base", true},     {"FILE", "file", false},
+	{"BASE", "base", true},     {"FILE", "file", false}, {"STATE", "state", false},
 };
 
 #define LIST_COLUMNS G_N_ELEMENTS(list_columns)
@@ -36,15 +41,16 @@ list_cell(const struct list_column *column, json_t *backup)
 }
 
 static void
-list_print(json_t *backups)
+list_print(json_t *backups, bool verified)
 {
 	g_autoptr(GPtrArray) rows = g_ptr_array_new_with_free_func((GDestroyNotify)g_strfreev);
+	const size_t columns = verified ? LIST_COLUMNS : LIST_COLUMNS - 1;
 	bool right[LIST_COLUMNS];
 
 	for (size_t i = 0; i <= json_array_size(backups); i++) {
 		char **cells = g_new0(char *, LIST_COLUMNS + 1);
 
-		for (size_t j = 0; j < LIST_COLUMNS; j++) {
+		for (size_t j = 0; j < columns; j++) {
 			right[j] = list_columns[j].right;
 			cells[j] = i == 0 ? g_strdup(list_columns[j].name)
 					  : list_cell(&list_columns[j],
@@ -81,20 +87,93 @@ list_chain_object(const struct chain_link *link, const struct chain_link *base)
 	return backup;
 }
 
-static json_t *
-list_chain(const char *directory, GError **error)
+/* The links that restoring needs. */
+static GPtrArray *
+list_read_chain(const char *directory, GError **error)
 {
 	g_autoptr(GPtrArray) links = chain_read(directory, error);
-	json_t *backups;
 
 	if (!links || !chain_read_ends(links, error))
 		return NULL;
 	chain_remove_merged(links);
-	backups = json_array();
+	return g_steal_pointer(&links);
+}
+
+static json_t *
+list_chain(GPtrArray *links)
+{
+	json_t *backups = json_array();
+
 	for (guint i = 0; i < links->len; i++)
 		json_array_append_new(backups, list_chain_object(links->pdata[i],
 								 i ? links->pdata[i - 1] : NULL));
 	return backups;
+}
+
+/* ---- verification */
+
+/* Reads all data of a link.  *problem: what is wrong with it, or NULL (caller frees).  False with
+ * an error: that is not known. */
+static bool
+list_verify_link(const struct chain_link *link, struct progress *progress, char **problem,
+		 GError **error)
+{
+	g_autoptr(GError) why = NULL;
+	int CLEANUP_CLOSE fd = chain_open(link, &why);
+
+	*problem = NULL;
+	if (fd >= 0 && delta_is_whole(fd, link->path, &link->header, true, progress, &why))
+		return true;
+	if (failure_is(why, EINTR) || failure_is(why, EBUSY))
+		return failure_pass(error, &why);
+	*problem = g_strdup(why->message);
+	return true;
+}
+
+/* Gives each backup its state.  *first: the first one that cannot be restored; NULL: all can. */
+static bool
+list_verify(GPtrArray *links, json_t *backups, struct progress *progress,
+	    const struct chain_link **first, GError **error)
+{
+	uint64_t bytes = 0;
+
+	*first = NULL;
+	for (guint i = 0; i < links->len; i++)
+		bytes += ((const struct chain_link *)links->pdata[i])->data;
+	progress_begin(progress, "verify", bytes);
+	for (guint i = 0; i < links->len; i++) {
+		const struct chain_link *link = links->pdata[i];
+		json_t *backup = json_array_get(backups, i);
+		g_autofree char *problem = NULL;
+
+		if (!list_verify_link(link, progress, &problem, error))
+			return false;
+		if (problem && !*first)
+			*first = link;
+		json_object_set_new(backup, "state",
+				    json_string(problem  ? "damaged"
+						: *first ? "unusable"
+							 : "ok"));
+		if (problem)
+			list_set_text(backup, "problem", problem);
+	}
+	progress_end(progress);
+	return true;
+}
+
+static void
+list_log_problems(json_t *backups)
+{
+	json_t *backup;
+	size_t i;
+
+	json_array_foreach(backups, i, backup)
+	{
+		const char *problem = json_string_value(json_object_get(backup, "problem"));
+
+		if (problem)
+			log_error("%s", problem);
+	}
 }
 
 /* A raw file has one backup, which has no number. */
@@ -129,20 +208,58 @@ list_raw(const char *path, GError **error)
 	return json_pack("[o]", backup);
 }
 
-bool
-backup_list(const char *target, bool json, GError **error)
+static void
+list_show(json_t *backups, bool json, bool verified)
 {
-	json_auto_t *backups = g_file_test(target, G_FILE_TEST_IS_DIR) ? list_chain(target, error)
-								       : list_raw(target, error);
 	json_auto_t *object = NULL;
 
-	if (!backups)
-		return false;
 	if (json) {
 		object = json_pack("{sO}", "backups", backups);
 		output_json(stdout, object, true);
 	} else if (json_array_size(backups)) {
-		list_print(backups);
+		list_print(backups, verified);
 	}
-	return true;
+}
+
+/* While it reads data, nothing is merged. */
+static bool
+list_verified(const char *directory, bool json, struct progress *progress, GError **error)
+{
+	int CLEANUP_CLOSE shared = durable_share(directory, false, error);
+	g_autoptr(GPtrArray) links = shared < 0 ? NULL : list_read_chain(directory, error);
+	json_auto_t *backups = links ? list_chain(links) : NULL;
+	const struct chain_link *first, *last;
+
+	if (!backups || !list_verify(links, backups, progress, &first, error))
+		return false;
+	list_show(backups, json, true);
+	list_log_problems(backups);
+	if (!first)
+		return true;
+	last = links->pdata[links->len - 1];
+	return failure(error, EBADMSG,
+		       "%s: backups %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT
+		       " cannot be restored: take a full backup into another directory",
+		       directory, first->last, last->last);
+}
+
+bool
+backup_list(const char *target, bool json, struct progress *verify, GError **error)
+{
+	const bool is_chain = g_file_test(target, G_FILE_TEST_IS_DIR);
+	g_autoptr(GPtrArray) links = NULL;
+	json_auto_t *backups = NULL;
+
+	if (verify && !is_chain)
+		return failure(error, EINVAL,
+			       "--verify is for a directory of deltas: %s has no checksums",
+			       target);
+	if (verify)
+		return list_verified(target, json, verify, error);
+	if (is_chain)
+		links = list_read_chain(target, error);
+	backups = !is_chain ? list_raw(target, error) : links ? list_chain(links) : NULL;
+	if (backups)
+		list_show(backups, json, false);
+	return backups;
 }

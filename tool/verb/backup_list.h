@@ -5,11 +5,14 @@
 #ifndef TOOL_VERB_BACKUP_LIST_H
 #define TOOL_VERB_BACKUP_LIST_H
 
+#include "tool/backup/progress.h"
+
 #include <glib.h>
 #include <stdbool.h>
 
-/* Prints the backups in a directory of deltas, or the backup that is a raw file. */
+/* Prints the backups in a directory of deltas, or the backup that is a raw file.  `verify`: reads
+ * all their data (its progress), and fails if some cannot be restored; NULL: reads no data. */
 bool
-backup_list(const char *target, bool json, GError **error);
+backup_list(const char *target, bool json, struct progress *verify, GError **error);
 
 #endif

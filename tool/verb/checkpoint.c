@@ -153,7 +153,7 @@ checkpoints_change(const struct asked_server *server, const char *action, const 
 
 /* Whether the action, the options and the number of operands agree. */
 static bool
-check_call(const struct verb_call *call, GError **error)
+checkpoint_check(const struct verb_call *call, GError **error)
 {
 	const struct checkpoint_options *options = call->options;
 	const char *action = call->operands[0];
@@ -168,7 +168,11 @@ check_call(const struct verb_call *call, GError **error)
 		return failure(error, EINVAL, "NAME is missing: %s needs it", action);
 	if (options->granularity && !creates)
 		return failure(error, EINVAL, "--granularity is for create");
-	return lists || !options->json || failure(error, EINVAL, "--json is for list");
+	if (!lists && options->json)
+		return failure(error, EINVAL, "--json is for list");
+	return !options->export || !asked_server_names_export(call->operands[1]) ||
+	       failure(error, EINVAL, "an export is named twice: leave out --export=%s",
+		       options->export);
 }
 
 static bool
@@ -177,14 +181,8 @@ run_checkpoint(const struct verb_call *call, GError **error)
 	const struct checkpoint_options *options = call->options;
 	const char *action = call->operands[0];
 	struct asked_server server;
-	bool done;
+	bool done = asked_server_find(&server, call->operands[1], error);
 
-	if (!check_call(call, error))
-		return false;
-	done = asked_server_find(&server, call->operands[1], error);
-	if (done && options->export && server.export)
-		done = failure(error, EINVAL, "an export is named twice: leave out --export=%s",
-			       options->export);
 	if (done && g_str_equal(action, "list"))
 		done = checkpoints_list(&server, options, error);
 	else if (done)
@@ -204,5 +202,6 @@ const struct verb verb_checkpoint = {
 	.least = 2,
 	.most = 3,
 	.options_size = sizeof(struct checkpoint_options),
+	.check = checkpoint_check,
 	.run = run_checkpoint,
 };

@@ -271,14 +271,20 @@ detach_named(const char *name, const void *data, GError **error)
 }
 
 static bool
+detach_check(const struct verb_call *call, GError **error)
+{
+	const struct detach_options *options = call->options;
+
+	return verb_takes_devices(call, options->all, "", error);
+}
+
+static bool
 run_detach(const struct verb_call *call, GError **error)
 {
 	const struct detach_options *options = call->options;
 	struct nbd_driver *NBD_DRIVER_CLEANUP driver = NULL;
 	g_auto(GStrv) ours = NULL;
 
-	if (!verb_takes_devices(call, options->all, "", error))
-		return false;
 	if (options->all) {
 		ours = find_ours(error);
 		if (!ours || !*ours)
@@ -299,5 +305,6 @@ const struct verb verb_detach = {
 	.least = 0,
 	.most = -1,
 	.options_size = sizeof(struct detach_options),
+	.check = detach_check,
 	.run = run_detach,
 };

@@ -253,7 +253,6 @@ const struct verb verb_export = {
 	.least = 1,
 	.most = -1,
 	.options_size = sizeof(struct export_options),
-	.usage_status = 2,
 	.check = export_agree,
 	.run = run_export,
 };

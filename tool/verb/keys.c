@@ -44,7 +44,7 @@ static const struct option_row keys_option_rows[] = {
 };
 
 static bool
-make_psk(const struct verb_call *call, GError **error)
+keys_check_psk(const struct verb_call *call, GError **error)
 {
 	const struct keys_options *options = call->options;
 
@@ -53,13 +53,40 @@ make_psk(const struct verb_call *call, GError **error)
 			error, EINVAL,
 			"--server, --client and --days are for certificates: nbdloop keys psk "
 			"FILE USER...");
-	if (call->count < 3)
-		return failure(error, EINVAL, "USER is missing: nbdloop keys psk FILE USER...");
-	return psk_file_add(call->operands[1], call->operands + 2, options->replace, error);
+	return call->count >= 3 ||
+	       failure(error, EINVAL, "USER is missing: nbdloop keys psk FILE USER...");
 }
 
 static bool
-make_certificates(const struct verb_call *call, GError **error)
+keys_check_certificates(const struct verb_call *call, GError **error)
+{
+	const struct keys_options *options = call->options;
+
+	if (call->count > 2)
+		return failure(error, EINVAL,
+			       "\"%s\" is one word too many: nbdloop keys certificates DIRECTORY "
+			       "--server=HOST --client=NAME",
+			       call->operands[2]);
+	return options->servers || options->clients ||
+	       failure(error, EINVAL,
+		       "nothing is to be made: use --server=HOST, --client=NAME, or both");
+}
+
+static bool
+keys_check(const struct verb_call *call, GError **error)
+{
+	const char *kind = call->operands[0];
+
+	if (g_str_equal(kind, "psk"))
+		return keys_check_psk(call, error);
+	if (g_str_equal(kind, "certificates"))
+		return keys_check_certificates(call, error);
+	return failure(error, EINVAL,
+		       "there are no keys of the kind \"%s\": it is psk or certificates", kind);
+}
+
+static bool
+run_keys(const struct verb_call *call, GError **error)
 {
 	const struct keys_options *options = call->options;
 	const struct certificates_wanted wanted = {
@@ -70,28 +97,10 @@ make_certificates(const struct verb_call *call, GError **error)
 		.replace = options->replace,
 	};
 
-	if (call->count > 2)
-		return failure(error, EINVAL,
-			       "\"%s\" is one word too many: nbdloop keys certificates DIRECTORY "
-			       "--server=HOST --client=NAME",
-			       call->operands[2]);
-	if (!options->servers && !options->clients)
-		return failure(error, EINVAL,
-			       "nothing is to be made: use --server=HOST, --client=NAME, or both");
-	return certificates_make(&wanted, error);
-}
-
-static bool
-run_keys(const struct verb_call *call, GError **error)
-{
-	const char *kind = call->operands[0];
-
-	if (g_str_equal(kind, "psk"))
-		return make_psk(call, error);
-	if (g_str_equal(kind, "certificates"))
-		return make_certificates(call, error);
-	return failure(error, EINVAL,
-		       "there are no keys of the kind \"%s\": it is psk or certificates", kind);
+	return g_str_equal(call->operands[0], "psk")
+		       ? psk_file_add(call->operands[1], call->operands + 2, options->replace,
+				      error)
+		       : certificates_make(&wanted, error);
 }
 
 static void
@@ -113,5 +122,6 @@ const struct verb verb_keys = {
 	.least = 2,
 	.most = -1,
 	.options_size = sizeof(struct keys_options),
+	.check = keys_check,
 	.run = run_keys,
 };

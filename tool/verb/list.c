@@ -98,15 +98,28 @@ export_table_of(const struct list_options *options)
 					     .output = options->output};
 }
 
+/* Of devices. */
+static GPtrArray *
+list_columns(const struct list_options *options, GError **error)
+{
+	return options->output       ? columns_parse(options->output, error)
+	       : options->output_all ? columns_all()
+				     : columns_default();
+}
+
 static bool
 list_check(const struct verb_call *call, GError **error)
 {
 	const struct list_options *options = call->options;
 	const struct export_table_options table = export_table_of(options);
 	const char *export = find_export(call);
+	g_autoptr(GPtrArray) columns = NULL;
+	struct selection selection;
 
-	if (!export)
-		return true;
+	if (!export) {
+		columns = list_columns(options, error);
+		return columns && selection_init(&selection, options, error);
+	}
 	if (call->count > 1)
 		return failure(error, EINVAL,
 			       "\"%s\" is no device: list takes devices, or one SOCKET or "
@@ -141,10 +154,7 @@ run_list(const struct verb_call *call, GError **error)
 	const struct list_options *options = call->options;
 	g_autoptr(GPtrArray) listings =
 		g_ptr_array_new_with_free_func((GDestroyNotify)listing_free);
-	g_autoptr(GPtrArray) columns = find_export(call)     ? NULL
-				       : options->output     ? columns_parse(options->output, error)
-				       : options->output_all ? columns_all()
-							     : columns_default();
+	g_autoptr(GPtrArray) columns = find_export(call) ? NULL : list_columns(options, error);
 	g_autoptr(GPtrArray) devices = NULL;
 	struct selection selection;
 	bool good = true;

@@ -27,6 +27,33 @@ static const struct option_row restore_option_rows[] = {
 	{.name = NULL},
 };
 
+/* *until: a number, or a date's seconds since 1970. */
+static bool
+restore_parse_until(const struct restore_options *options, uint64_t *until, GError **error)
+{
+	const uint64_t now = (uint64_t)(g_get_real_time() / G_USEC_PER_SEC);
+
+	if (!options->until)
+		return true;
+	if (!backup_date_is(options->until))
+		return g_ascii_string_to_unsigned(options->until, 10, 0, G_MAXUINT32, until,
+						  NULL) ||
+		       failure(error, EINVAL, "--until=%s: there is no such backup",
+			       options->until);
+	if (backup_date_parse(options->until, now, until, error))
+		return true;
+	g_prefix_error(error, "--until=");
+	return false;
+}
+
+static bool
+restore_check(const struct verb_call *call, GError **error)
+{
+	uint64_t until;
+
+	return restore_parse_until(call->options, &until, error);
+}
+
 static bool
 run_restore(const struct verb_call *call, GError **error)
 {
@@ -44,19 +71,8 @@ run_restore(const struct verb_call *call, GError **error)
 		.progress = &progress,
 	};
 
-	if (job.until_date &&
-	    !backup_date_parse(options->until, (uint64_t)(g_get_real_time() / G_USEC_PER_SEC),
-			       &job.until_number, error)) {
-		g_prefix_error(error, "--until=");
-		return false;
-	}
-	if (job.until && !job.until_date &&
-	    !g_ascii_string_to_unsigned(options->until, 10, 0, G_MAXUINT32, &job.until_number,
-					NULL))
-		return failure(error, EINVAL, "--until=%s: there is no such backup",
-			       options->until);
 	copy_verb_progress(&options->copy, &progress);
-	if (!restore_run(&job, error))
+	if (!restore_parse_until(options, &job.until_number, error) || !restore_run(&job, error))
 		return false;
 	if (options->copy.json)
 		line = json_pack("{ss ss ss sI}", "event", "end", "source", job.source, "target",
@@ -77,5 +93,6 @@ const struct verb verb_restore = {
 	.least = 2,
 	.most = 2,
 	.options_size = sizeof(struct restore_options),
+	.check = restore_check,
 	.run = run_restore,
 };

@@ -109,12 +109,8 @@ static bool
 set_device(const struct our_device *ours, const struct export_settings *settings, GError **error)
 {
 	const char *direct_io =
-			   settings->direct_io ? option_choice_name(settings->direct_io) : NULL,
-		   *other = export_settings_not_of_devices(settings);
+		settings->direct_io ? option_choice_name(settings->direct_io) : NULL;
 
-	if (other)
-		return failure(error, EINVAL, "--%s is for exports, and /dev/%s is a device", other,
-			       ours->device->name);
 	if (direct_io && !set_direct_io(ours, direct_io, error))
 		return false;
 	if (settings->iops && !set_limit(ours, "iops-limit", settings->iops, error))
@@ -129,7 +125,13 @@ static bool
 set_check(const struct verb_call *call, GError **error)
 {
 	const struct set_options *options = call->options;
+	const char *other = asked_server_is_device(call->operands[0])
+				    ? export_settings_not_of_devices(&options->settings)
+				    : NULL;
 
+	if (other)
+		return failure(error, EINVAL, "--%s is for exports, and %s is a device", other,
+			       call->operands[0]);
 	return export_settings_check(&options->settings, error);
 }
 

@@ -58,8 +58,6 @@ snapshot_verb_make(const struct asked_server *server, const struct verb_call *ca
 	json_t *export;
 	size_t i;
 
-	if (request.all && request.origin)
-		return failure(error, EINVAL, "--all takes no EXPORT: it is for all of them");
 	answer = snapshot_make(server, &options->how, &request, error);
 	if (!answer)
 		return false;
@@ -92,10 +90,6 @@ remove_snapshots(const struct asked_server *server, const struct verb_call *call
 	json_t *export;
 	size_t i;
 
-	if (options->how.scratch || options->how.scratch_size || options->how.expire ||
-	    options->how.freeze || options->checkpoint || call->count > 2)
-		return failure(error, EINVAL,
-			       "--remove takes the name of a snapshot, and nothing else");
 	if (!request_line("NEW", name, error))
 		return false;
 	status = asked_server_ask(server, "status", error);
@@ -114,14 +108,29 @@ remove_snapshots(const struct asked_server *server, const struct verb_call *call
 }
 
 static bool
+snapshot_check(const struct verb_call *call, GError **error)
+{
+	const struct snapshot_verb_options *options = call->options;
+	const bool named = asked_server_names_export(call->operands[0]), twice = call->count > 2;
+
+	if (named && twice)
+		return failure(error, EINVAL, "an export is named twice: leave out \"%s\"",
+			       call->operands[2]);
+	if (options->remove &&
+	    (options->how.scratch || options->how.scratch_size || options->how.expire ||
+	     options->how.freeze || options->checkpoint || twice))
+		return failure(error, EINVAL,
+			       "--remove takes the name of a snapshot, and nothing else");
+	return options->remove || !options->all || (!named && !twice) ||
+	       failure(error, EINVAL, "--all takes no EXPORT: it is for all of them");
+}
+
+static bool
 run_snapshot(const struct verb_call *call, GError **error)
 {
 	const struct snapshot_verb_options *options = call->options;
 	struct asked_server server;
 	bool done = asked_server_find(&server, call->operands[0], error) &&
-		    (!server.export || call->count < 3 ||
-		     failure(error, EINVAL, "an export is named twice: leave out \"%s\"",
-			     call->operands[2])) &&
 		    (options->remove ? remove_snapshots(&server, call, error)
 				     : snapshot_verb_make(&server, call, error));
 
@@ -140,5 +149,6 @@ const struct verb verb_snapshot = {
 	.least = 2,
 	.most = 3,
 	.options_size = sizeof(struct snapshot_verb_options),
+	.check = snapshot_check,
 	.run = run_snapshot,
 };

@@ -167,16 +167,22 @@ stop_all(const struct table *table)
 }
 
 static bool
+start_check(const struct verb_call *call, GError **error)
+{
+	const struct start_options *options = call->options;
+
+	return verb_takes_devices(call, options->all, " of the table", error);
+}
+
+static bool
 run_on_devices(const struct verb_call *call,
 	       bool (*run_one)(const char *name, const void *table, GError **error),
-	       bool (*run_all)(const struct table *table), GError **error)
+	       bool (*run_all)(const struct table *table))
 {
 	const struct start_options *options = call->options;
 	struct table TABLE_CLEANUP table = {.entries = NULL};
 	g_autofree char *path = table_path();
 
-	if (!verb_takes_devices(call, options->all, " of the table", error))
-		return false;
 	table_read(&table, path);
 	return options->all ? run_all(&table) : verb_each_device(call->operands, run_one, &table);
 }
@@ -184,13 +190,15 @@ run_on_devices(const struct verb_call *call,
 static bool
 run_start(const struct verb_call *call, GError **error)
 {
-	return run_on_devices(call, start_device, start_whole_table, error);
+	(void)error;
+	return run_on_devices(call, start_device, start_whole_table);
 }
 
 static bool
 run_stop(const struct verb_call *call, GError **error)
 {
-	return run_on_devices(call, stop_device, stop_all, error);
+	(void)error;
+	return run_on_devices(call, stop_device, stop_all);
 }
 
 const struct verb verb_start = {
@@ -202,6 +210,7 @@ const struct verb verb_start = {
 	.rows = start_option_rows,
 	.most = -1,
 	.options_size = sizeof(struct start_options),
+	.check = start_check,
 	.run = run_start,
 };
 
@@ -213,5 +222,6 @@ const struct verb verb_stop = {
 	.rows = stop_option_rows,
 	.most = -1,
 	.options_size = sizeof(struct start_options),
+	.check = start_check,
 	.run = run_stop,
 };

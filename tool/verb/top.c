@@ -280,6 +280,17 @@ hold_signals(struct top *top, sigset_t *before, GError **error)
 }
 
 static bool
+top_check(const struct verb_call *call, GError **error)
+{
+	const struct top_options *options = call->options;
+	double delay;
+
+	return view_parse_delay(options->delay, &delay) ||
+	       failure(error, EINVAL, "--delay=%s: must be a number of seconds from %g to %g",
+		       options->delay, VIEW_DELAY_LEAST, VIEW_DELAY_MOST);
+}
+
+static bool
 run_top(const struct verb_call *call, GError **error)
 {
 	const struct top_options *options = call->options;
@@ -291,13 +302,10 @@ run_top(const struct verb_call *call, GError **error)
 		.left = options->count ? options->count : UINT64_MAX,
 	};
 	sigset_t signals; /* as they were before */
-	double delay;
+	double delay = 0;
 	bool good;
 
-	if (!view_parse_delay(options->delay, &delay))
-		return failure(error, EINVAL,
-			       "--delay=%s: must be a number of seconds from %g to %g",
-			       options->delay, VIEW_DELAY_LEAST, VIEW_DELAY_MOST);
+	view_parse_delay(options->delay, &delay);
 	if (top.form == FORM_SCREEN && !terminal_is_there())
 		return failure(error, ENOTTY,
 			       "standard input or output is no terminal: use --batch or --json");
@@ -325,5 +333,6 @@ const struct verb verb_top = {
 	.rows = top_option_rows,
 	.most = -1,
 	.options_size = sizeof(struct top_options),
+	.check = top_check,
 	.run = run_top,
 };

@@ -165,7 +165,7 @@ verb_run(const struct verb *verb, int argc, char **argv)
 	if (done)
 		return EXIT_SUCCESS;
 	if (parsed == REFUSED)
-		return verb->usage_status ? verb->usage_status : EXIT_FAILURE;
+		return VERB_USAGE;
 	return !verb->failure_status || failure_is(error, ENOENT) || failure_is(error, ENXIO)
 		       ? EXIT_FAILURE
 		       : verb->failure_status;

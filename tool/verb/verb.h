@@ -10,6 +10,9 @@
 #include <glib.h>
 #include <stdbool.h>
 
+/* Exit status of a command line that is wrong by itself: nothing was done. */
+#define VERB_USAGE 2
+
 /* A parsed command line. */
 struct verb_call {
 	const void *options; /* the verb's own structure */
@@ -28,9 +31,8 @@ struct verb {
 	int least, most;               /* operands; most -1: no limit */
 	int failure_status; /* exit status after a failure other than ENOENT and ENXIO, the device
 			       isn't attached; 0: always EXIT_FAILURE */
-	int usage_status;   /* exit status if the command line is wrong; 0: EXIT_FAILURE */
-	/* Returns whether operands and options agree, as far as the numbers above do not say it;
-	 * NULL: they do. */
+	/* Returns whether operands and options agree, as far as the numbers above do not say it,
+	 * and no look at the machine is needed; NULL: they do. */
 	bool (*check)(const struct verb_call *call, GError **error);
 	/* False: it failed.  *error, if set, is not logged yet; all other errors were. */
 	bool (*run)(const struct verb_call *call, GError **error);

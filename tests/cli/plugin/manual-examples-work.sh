@@ -65,7 +65,7 @@ run_example() # SCRIPT
 	prepare
 	# QEMU runs without a window, and only until it has opened the drive; nbdloopd, which stays
 	# in the foreground, until it is ready.
-	sed -E -e '/^(modprobe|nbd-client|nbdloop attach|mount|umount|mkfs[.]ext4) /d' \
+	sed -E -e '/^(modprobe|nbd-client|nbdloop attach|nbdloop detach|mount|umount|mkfs[.]ext4) /d' \
 		-e "s|/tmp/|$here/moved/|g" -e "s|/srv/images|$here/images|g" \
 		-e 's|^\./run nbdloopd .*|& -P ready.pid \& kill $(cat ready.pid)|' \
 		-e "s|^\./run |'$top_builddir/run' |" \

@@ -158,15 +158,71 @@ refuses '000003.delta is torn or damaged' backup merge --keep=1 "$chain"
 fresh
 quietly nbdloop backup merge --keep=1 "$chain"
 rm "$chain/000006.delta"
-refuses '000000.delta contains increment 6, and the chain ends with increment 5' restore "$chain" "$dir/other"
+refuses '000000.delta contains increment 6, and the chain ends with increment 5: later files are missing' restore "$chain" "$dir/other"
+# A new backup would get the number of a merged one: restoring would skip it.
+refuses '000000.delta contains increment 6' backup --format=delta -i --force "nbd+unix:///?socket=$dir/none" "$chain"
+
+# ---- the data of all is read
+verifies() # STATUS STATES: what list --verify says of each backup
+{
+	local status=0
+	nbdloop backup list --verify "$chain" >"$dir/table" 2>"$dir/refused.log" || status=$?
+	expect_equal "states" "$2" "$(awk 'NR > 1 { print $NF }' "$dir/table" | xargs)"
+	expect_equal "status of list --verify" "$1" "$status"
+	status=0
+	nbdloop backup list --json --verify "$chain" >"$dir/json" 2>/dev/null || status=$?
+	expect_equal "states in JSON" "$2" "$(jq -r '[.backups[].state] | join(" ")' "$dir/json")"
+	expect_equal "status of list --json --verify" "$1" "$status"
+}
+
+damage() # NUMBER: a byte before its end
+{
+	local file=$chain/00000$1.delta
+	local place=$(($(stat -c %s "$file") - 40))
+	"$python" -c 'import sys; f = open(sys.argv[1], "r+b"); n = int(sys.argv[2]); f.seek(n); b = f.read(1)[0] ^ 1; f.seek(n); f.write(bytes([b]))' "$file" $place
+}
+
+fresh
+verifies 0 "ok ok ok ok ok ok ok"
+expect_equal "what is said of good ones" "" "$(cat "$dir/refused.log")"
+[ "$(nbdloop backup list "$chain" | awk 'NR == 1 { print $NF }')" = FILE ] || fail "a state without --verify"
+damage 3
+verifies 1 "ok ok ok damaged unusable unusable unusable"
+grep -q '000003.delta.*wrong checksum' "$dir/refused.log" || fail "$(cat "$dir/refused.log")"
+grep -q 'chain: backups 3 to 6 cannot be restored: take a full backup into another directory' "$dir/refused.log" ||
+	fail "$(cat "$dir/refused.log")"
+expect_equal "the problem in JSON" "$(sed -n '1s/^nbdloop: //p' "$dir/refused.log")" "$(jq -r '.backups[3].problem' "$dir/json")"
+expect_equal "problems in JSON" 1 "$(jq '[.backups[].problem | select(.)] | length' "$dir/json")"
+damage 5
+verifies 1 "ok ok ok damaged unusable damaged unusable"
+expect_equal "damaged files that are named" 2 "$(grep -c 'wrong checksum' "$dir/refused.log")"
+# Those before it can be restored; what was merged into another file is not needed.
+restores 0 1 2
+fresh
+quietly nbdloop backup merge --keep-weekly=3 "$chain"
+verifies 0 "ok ok ok"
+ASAN_OPTIONS=detect_leaks=0 must_fail strace -f -qq -o "$dir/calls" -e trace=pread64 -e inject=pread64:error=EIO:when=30+ \
+	nbdloop backup list --verify "$chain"
+grep -q 'delta.*Input/output error' "$dir/refused.log" || fail "$(cat "$dir/refused.log")"
 
 # ---- a restore reads meanwhile
 fresh
 exec {held}<"$chain"
 flock -s "$held"
-refuses 'chain: a restore is reading its backups' backup merge --keep=1 "$chain"
+refuses 'chain: a restore or a verification is reading its backups' backup merge --keep=1 "$chain"
 exec {held}<&-
 expect_equal "the backups" "0 1 2 3 4 5 6" "$(numbers)"
+# An interrupted call is repeated. Another failure does not mean that the file system has no locks.
+with_flock=(env ASAN_OPTIONS=detect_leaks=0 strace -f -qq -o "$dir/calls" -P "$chain" -e trace=flock)
+quietly "${with_flock[@]}" -e inject=flock:error=EINTR:when=1 nbdloop restore --force "$chain" "$dir/restored"
+quietly cmp "$dir/image.6" "$dir/restored"
+expect_equal "calls of flock" 2 "$(grep -c 'flock(' "$dir/calls")"
+must_fail "${with_flock[@]}" -e inject=flock:error=EIO nbdloop restore --force "$chain" "$dir/restored"
+grep -q 'chain: locking it: Input/output error' "$dir/refused.log" || fail "$(cat "$dir/refused.log")"
+for error in EOPNOTSUPP ENOSYS ENOLCK; do
+	quietly "${with_flock[@]}" -e "inject=flock:error=$error" nbdloop restore --force "$chain" "$dir/restored"
+	quietly cmp "$dir/image.6" "$dir/restored"
+done
 # One that has no lock finds that a file was replaced, wherever it is.
 for number in 3 4 5 6; do
 	fresh
@@ -190,7 +246,8 @@ done
 # ---- bad input
 refuses 'merge: say what is to be kept' backup merge "$chain"
 refuses 'merge takes no option but' backup merge --keep=1 --incremental "$chain"
-refuses 'list takes no option but --json' backup list --keep=1 "$chain"
+refuses 'list takes no option but --verify and --json' backup list --keep=1 "$chain"
+refuses '--verify is for a directory of deltas' backup list --verify "$dir/image.1"
 refuses '--keep=0: must be a whole number' backup merge --keep=0 "$chain"
 refuses 'image.1 is no directory of backups' backup merge --keep=1 "$dir/image.1"
 refuses 'are for --format=delta' backup --keep=1 nbd://localhost "$dir/copy"

@@ -54,6 +54,22 @@ if command -v promtool >/dev/null; then
 	promtool check metrics <"$metrics" >"$dir/promtool.log" 2>&1 || fail "promtool: $(cat "$dir/promtool.log")"
 fi
 
+# ---- a restore is reading: the backup is complete, and older ones are not merged
+exec {held}<"$chain"
+flock -s "$held"
+change 5
+must_fail nbdloop backup --format=delta -i --keep=2 --metrics="$metrics" "$source" "$chain"
+grep -q 'the backup is complete, but older ones were not merged: .*chain.*: a restore or a verification is reading' "$dir/refused.log" ||
+	fail "a merge that did not happen: $(cat "$dir/refused.log")"
+exec {held}<&-
+expect_equal "failed" 1 "$(metric last_run_failed "$chain")"
+expect_equal "backups" 3 "$(metric kept "$chain")"
+expect_equal "the date of the backup" "$(nbdloop backup list --json "$chain" | jq '.backups[-1] | select(.number == 4).seconds')" \
+	"$(metric last_good_timestamp_seconds "$chain")"
+quietly nbdloop backup --format=delta -i --keep=2 --metrics="$metrics" "$source" "$chain"
+expect_equal "failed" 0 "$(metric last_run_failed "$chain")"
+expect_equal "numbers" "4 5" "$(nbdloop backup list "$chain" | awk 'NR > 1 { print $1 }' | xargs)"
+
 # ---- failures: the last good one stays
 good=$(metric last_good_timestamp_seconds "$chain")
 must_fail nbdloop backup --format=delta --metrics="$metrics" "$source" "$chain"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # When a command line, a device's name or the machine is wrong, nbdloop names the mistake and the
-# remedy, and exits with status 1, as losetup does (export: 2). None of this needs a device of the
-# nbd driver.
+# remedy. It exits with status 2 if the command line alone shows the mistake, else with 1. None of
+# this needs a device of the nbd driver.
 . "$(dirname "$0")/../../lib/functions.sh"
 
 image=$dir/disk.img
@@ -14,7 +14,7 @@ refuses() # REGEX ARGUMENT...
 	local wanted=$1 status=0
 	shift
 	timeout $((20 * time_factor)) nbdloop "$@" >"$dir/said.out" 2>"$dir/said.log" </dev/null || status=$?
-	expect_equal "status of nbdloop $*" "${usage_status-1}" "$status"
+	expect_equal "status of nbdloop $*" "${failure_status-2}" "$status"
 	grep -qE -- "^nbdloop: .*$wanted" "$dir/said.log" || fail "nbdloop $* doesn't say: $wanted"
 	[ ! -s "$dir/said.out" ] || fail "nbdloop $* prints something, though it fails"
 	expect_equal "lines of nbdloop $*" 1 "$(wc -l <"$dir/said.log")"
@@ -52,11 +52,8 @@ for verb in $verbs; do
 	esac
 	# shellcheck disable=SC2086 # several words
 	expect_equal "options of $verb" "$(printf '%s\n' $wanted | sort)" "$(sort <<<"$options")"
-	usage_status=1
-	[ "$verb" != export ] || usage_status=2
 	refuses "unknown or ambiguous option --nonsense; nbdloop $verb --help" "$verb" --nonsense
 	refuses "unknown option -Z; nbdloop $verb --help" "$verb" -Z
-	usage_status=1
 done
 for word in "-f" "-r" "-P" "-L" "-o 1" "-b 512" "--show" "--sizelimit 1"; do
 	# shellcheck disable=SC2086 # several words
@@ -82,16 +79,16 @@ refuses '--offset=12x: must be a size' attach -o 12x "$image"
 refuses '--sector-size=8192: must be one of 512, 1024, 2048, 4096' attach -b 8192 "$image"
 refuses '--direct-io=maybe: must be one of off, on, auto' attach --direct-io=maybe "$image"
 refuses '--connections=0: must be a whole number from 1 to 64' attach --connections=0 "$image"
-refuses 'missing\.img: No such file or directory' attach "$dir/missing.img"
-refuses 'is neither a file nor a block device' attach "$dir"
-refuses '/dev/loop0 is no device of the nbd driver' attach "$image" /dev/loop0
-refuses '/dev/nbd0p1 is no device of the nbd driver.*not a partition' attach "$image" /dev/nbd0p1
+failure_status=1 refuses 'missing\.img: No such file or directory' attach "$dir/missing.img"
+failure_status=1 refuses 'is neither a file nor a block device' attach "$dir"
+failure_status=1 refuses '/dev/loop0 is no device of the nbd driver' attach "$image" /dev/loop0
+failure_status=1 refuses '/dev/nbd0p1 is no device of the nbd driver.*not a partition' attach "$image" /dev/nbd0p1
 : >"$dir/empty.img"
 head -c 100 /dev/zero >"$dir/tiny.img"
-refuses 'empty.img is empty, and a device has at least one block, of 512 bytes' attach "$dir/empty.img"
-refuses 'tiny.img has 100 bytes, and a device at least one block, of 512' attach "$dir/tiny.img"
-refuses '--sizelimit=100: a device has at least one block, of 4096 bytes' attach --sizelimit=100 -b 4096 "$image"
-refuses '--offset=1048065: .*disk.img has 1048576 bytes, and after the offset there is no block of 512' attach -o 1048065 "$image"
+failure_status=1 refuses 'empty.img is empty, and a device has at least one block, of 512 bytes' attach "$dir/empty.img"
+failure_status=1 refuses 'tiny.img has 100 bytes, and a device at least one block, of 512' attach "$dir/tiny.img"
+failure_status=1 refuses '--sizelimit=100: a device has at least one block, of 4096 bytes' attach --sizelimit=100 -b 4096 "$image"
+failure_status=1 refuses '--offset=1048065: .*disk.img has 1048576 bytes, and after the offset there is no block of 512' attach -o 1048065 "$image"
 refuses '--find takes a free device: leave it out' attach -f "$image" nbd0
 refuses '--iops-limit is for images' attach --iops-limit=5 nbd://localhost
 refuses 'limits are for nbdloopd; nbdkit has its rate filter' attach --server=nbdkit --bandwidth-limit=5M "$image"
@@ -117,35 +114,35 @@ refuses '--until=2026-02-30: must be the number of a backup' restore --until=202
 refuses '--until=99999999999: there is no such backup' restore --until=99999999999 "$dir" copy.img
 refuses 'TARGET is missing: nbdloop restore' restore "$dir"
 refuses 'DEVICE\|SOCKET\|\[SOCKET:\]EXPORT\|URI is missing: nbdloop check' check
-refuses 'disk.img is neither a device, such as /dev/nbd0, nor the control socket of a server$' check "$image"
-refuses 'disk.img is neither a device' list "$image"
-[ -e /run/nbdloopd/control.sock ] || refuses 'ndb0 is no device, such as nbd0; as an export: there is no control socket /run/nbdloopd/control.sock' list ndb0
-refuses 'disk.img is neither a device' set --direct-io=on "$image"
-refuses 'disk.img is neither a device' resize "$image"
+failure_status=1 refuses 'disk.img is neither a device, such as /dev/nbd0, nor the control socket of a server$' check "$image"
+failure_status=1 refuses 'disk.img is neither a device' list "$image"
+[ -e /run/nbdloopd/control.sock ] || failure_status=1 refuses 'ndb0 is no device, such as nbd0; as an export: there is no control socket /run/nbdloopd/control.sock' list ndb0
+failure_status=1 refuses 'disk.img is neither a device' set --direct-io=on "$image"
+failure_status=1 refuses 'disk.img is neither a device' resize "$image"
 refuses '"web" is no device: list takes devices, or one SOCKET' list nbd0 web
 refuses '--associated, --offset, --output-all and --raw are for devices, and "web" is none' list --raw web
 refuses '--json prints all' list --json --noheadings web
 refuses 'unknown column: COLOUR; nbdloop export --help' list -O COLOUR web
-[ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' check nbd7
+[ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || failure_status=1 refuses 'there is no device /dev/nbd7' check nbd7
 refuses 'name a device to detach, or use --all' detach
 refuses '--all is for all devices' detach --all nbd0
 refuses 'name a device of the table, or use --all' start
 refuses 'name a device of the table, or use --all' stop
 refuses '--all is for all devices of the table' start --all nbd0
 refuses '--all is for all devices of the table' stop nbd0 -a
-refuses 'loop0 is no device of the nbd driver' start loop0
+failure_status=1 refuses 'loop0 is no device of the nbd driver' start loop0
 refuses 'DEVICE\|SOCKET\|\[SOCKET:\]EXPORT is missing: nbdloop resize DEVICE' resize
 refuses 'DEVICE is missing: nbdloop change DEVICE IMAGE' change
 refuses 'IMAGE is missing: nbdloop change DEVICE IMAGE' change nbd0
 refuses 'DEVICE\|SOCKET\|\[SOCKET:\]EXPORT is missing: nbdloop set' set --direct-io
 refuses '"three" is one word too many: nbdloop change' change nbd0 "$image" three
-refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
-[ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || refuses 'there is no device /dev/nbd7' change nbd7 "$image"
+failure_status=1 refuses '/dev/loop0 is no device of the nbd driver' change /dev/loop0 "$image"
+[ "$(id -u)" != 0 ] || [ -e /sys/block/nbd7 ] || failure_status=1 refuses 'there is no device /dev/nbd7' change nbd7 "$image"
 refuses 'NEW is missing: nbdloop snapshot' snapshot nbd0
 refuses '"four" is one word too many' snapshot nbd0 new old four
-refuses 'disk.img is neither a device, such as /dev/nbd0, nor the control socket of a server$' snapshot "$image" new
-refuses 'gone.sock is neither a device, .* nor the control socket of a server: there is no such file$' checkpoint list "$dir/gone.sock"
-refuses 'gone.sock is neither a device, .*: there is no such file$' backup "$dir/gone.sock" "$dir/copy.img"
+failure_status=1 refuses 'disk.img is neither a device, such as /dev/nbd0, nor the control socket of a server$' snapshot "$image" new
+failure_status=1 refuses 'gone.sock is neither a device, .* nor the control socket of a server: there is no such file$' checkpoint list "$dir/gone.sock"
+failure_status=1 refuses 'gone.sock is neither a device, .*: there is no such file$' backup "$dir/gone.sock" "$dir/copy.img"
 refuses 'no action "make": it is create, list or delete' checkpoint make nbd0 new
 refuses 'NAME is missing: create needs it' checkpoint create nbd0
 refuses 'list takes no NAME' checkpoint list nbd0 new
@@ -178,8 +175,8 @@ done
 if [ "$(id -u)" = 0 ] && ! modprobe -qn nbd 2>/dev/null && [ ! -e /sys/module/nbd ]; then
 	reason="the kernel's nbd driver isn't loaded, and can't be: .*Load the module nbd"
 	command -v modprobe >/dev/null || reason="there is no modprobe to load it: install the package kmod"
-	refuses "$reason" attach "$image"
-	refuses "$reason" detach nbd0
+	failure_status=1 refuses "$reason" attach "$image"
+	failure_status=1 refuses "$reason" detach nbd0
 	! pgrep -f "nbdloopd .*$image" >/dev/null || fail "a server is left"
 	# Other tests have files in /run/nbdloop: this attach has a directory of its own there.
 	if unshare --mount true 2>/dev/null; then

@@ -173,13 +173,13 @@ list 1 /dev/nbd7
 complained '^nbdloop: there is no device /dev/nbd7; '
 list 1 /dev/vda
 complained '^nbdloop: /dev/vda is no device of the nbd driver'
-list 1 -O NAME,COLOUR
+list 2 -O NAME,COLOUR
 complained '^nbdloop: unknown column: COLOUR;'
-list 1 --offset 1M
+list 2 --offset 1M
 complained '^nbdloop: --offset is for --associated only'
-list 1 --offset much -j "$image"
+list 2 --offset much -j "$image"
 complained '^nbdloop: --offset=much: must be a size'
-list 1 --colour
+list 2 --colour
 complained '^nbdloop: unknown or ambiguous option --colour;'
 
 # ---- a server that hangs, and one that has gone

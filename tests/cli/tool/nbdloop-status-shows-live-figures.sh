@@ -121,7 +121,7 @@ refuses() # STATUS REGEX [WORD...]
 refuses 1 "^nbdloop: /dev/nbd2 is not attached$" /dev/nbd2
 refuses 1 '^nbdloop: there is no device /dev/nbd7; ' nbd7
 refuses 2 '^nbdloop: /dev/sda is no device of the nbd driver' /dev/sda
-refuses 1 '^nbdloop: --watch=0: must be ' --watch=0 nbd0
-refuses 1 '^nbdloop: DEVICE.* is missing: ' --json
+refuses 2 '^nbdloop: --watch=0: must be ' --watch=0 nbd0
+refuses 2 '^nbdloop: DEVICE.* is missing: ' --json
 rm "$block/stat"
 refuses 2 '/nbd0/stat' nbd0

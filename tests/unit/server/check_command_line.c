@@ -412,6 +412,21 @@ START_TEST(errors_of_the_command_line_name_no_line)
 	ck_assert_int_lt(configure("-c", config_path, "--export", "b=x,iops-limit=y", NULL), 0);
 	ck_assert_int_eq(strncmp(error, "export \"b\": iops", strlen("export \"b\": iops")), 0);
 	forget(false);
+	/* The file's value is another one: a beginning of it, and one that the sentence hides. */
+	write_config("[server]\niops-limit = burst:5\nhttp-token = f\n[export a]\nfile = a\n"
+		     "iops-limit = 9\n");
+	ck_assert_int_lt(configure("-c", config_path, "--export", "b=x,iops-limit=burst:50", NULL),
+			 0);
+	ck_assert_int_eq(strncmp(error, "export \"b\": iops", strlen("export \"b\": iops")), 0);
+	forget(false);
+	write_config("[server]\nhttp-token = f\n[export a]\nfile = a\n");
+	ck_assert_int_lt(configure("-c", config_path, "--http-token=g", NULL), 0);
+	ck_assert_int_eq(strncmp(error, "http-token=FILE", strlen("http-token=FILE")), 0);
+	forget(false);
+	write_config("[server]\niops-limit = burst:5\n[export a]\nfile = a\n");
+	ck_assert_int_lt(configure("-c", config_path, "--iops-limit=burst:6", NULL), 0);
+	ck_assert_ptr_null(strstr(error, ":2: "));
+	forget(false);
 }
 END_TEST
 

@@ -400,6 +400,35 @@ END_TEST
 
 /* ---- reading the configuration again */
 
+START_TEST(reload_counts_each_export_once)
+{
+	const struct reload_summary *none = &(struct reload_summary){0};
+	struct reload_summary summary;
+
+	add("disk", 0);
+	find("disk")->export->reopens = true;
+	choose(configure("disk", 0), "file", "/nowhere/disk.img");
+	configure("other", 1);
+	summary = exports_reload(exports, &config);
+	ck_assert_uint_eq(summary.added, 1);
+	ck_assert_uint_eq(summary.failed, 1);
+	ck_assert_uint_eq(summary.reopened, 0);
+	ck_assert_uint_eq(summary.changed, 0);
+	ck_assert_uint_eq(summary.removed, 0);
+	find("other")->export->reopens = true;
+	configure("disk", 0);
+	configure("other", 1);
+	summary = exports_reload(exports, &config);
+	ck_assert_uint_eq(summary.added, 1);
+	ck_assert_uint_eq(summary.reopened, 1);
+	ck_assert_uint_eq(summary.failed, 0);
+	configure("disk", 0);
+	configure("other", 1);
+	summary = exports_reload(exports, &config);
+	ck_assert_mem_eq(&summary, none, sizeof(summary));
+}
+END_TEST
+
 START_TEST(reload_adds_and_removes)
 {
 	struct offer *kept;
@@ -473,6 +502,7 @@ main(void)
 
 		{.name = "reloading", .begin = begin, .end = end},
 		{.test = reload_adds_and_removes},
+		{.test = reload_counts_each_export_once},
 		{.test = reload_says_what_needs_a_restart},
 		{.test = reload_goes_on_after_an_export_that_cannot_be_opened},
 		{0},

@@ -8,6 +8,7 @@
 #include "tool/top/watched.h"
 #include "tool/top/terminal.h"
 #include "tool/top/view.h"
+#include "tool/top/watch.h"
 
 #include "tests/lib/suite.h"
 
@@ -274,6 +275,24 @@ START_TEST(servers_that_cannot_be_asked_are_no_lines)
 }
 END_TEST
 
+START_TEST(all_servers_of_others_are_counted)
+{
+	struct answer denied = {.error = EACCES}, hangs = {.error = ETIMEDOUT};
+	struct watched others = {.found = true, .now = &denied},
+		       silent = {.found = true, .now = &hangs}, named = {.now = &denied},
+		       new = {.found = true};
+	const struct watch watch = {.sources = g_ptr_array_new()};
+
+	g_ptr_array_add(watch.sources, &others);
+	g_ptr_array_add(watch.sources, &others);
+	g_ptr_array_add(watch.sources, &silent);
+	g_ptr_array_add(watch.sources, &named);
+	g_ptr_array_add(watch.sources, &new);
+	ck_assert_uint_eq(watch_denied(&watch), 2);
+	g_ptr_array_unref(watch.sources);
+}
+END_TEST
+
 static json_t *
 status_of_requests(int number)
 {
@@ -502,6 +521,7 @@ main(void)
 		{.name = "servers"},
 		{.test = many_exports_hold_nothing_up},
 		{.test = servers_that_cannot_be_asked_are_no_lines},
+		{.test = all_servers_of_others_are_counted},
 		{.test = requests_and_operations_are_apart},
 		{.name = "view", .begin = begin_view, .end = end_view},
 		{.test = rows_are_sorted_by_the_key},

@@ -32,7 +32,7 @@ start() # OPTION...
 }
 expect_equal "status" 2 "$(start)"
 obey "$dir/secret" x
-expect_equal "status of --check-config" 1 "$(start --check-config)"
+expect_equal "status of --check-config" 2 "$(start --check-config)"
 expect_equal "status" 2 "$(start)"
 obey "$dir/secret/keys.psk" r
 expect_equal "status of --check-config" 0 "$(start --check-config)"

@@ -69,7 +69,7 @@ says 1 'nowhere/socket' 'No such file' -- -U "$dir/nowhere/socket" "$image"
 says 1 'control socket' 'No such file' -- -U "$socket" --control "$dir/nowhere/socket" "$image"
 says 1 'pid file' 'No such file' -- -U "$socket" -P "$dir/nowhere/pid" "$image"
 says 1 '--user=nobody-here' 'no such user' -- -U "$socket" --user nobody-here "$image"
-says 1 '--fd=x' 'number' -- --fd x "$image"
+says 2 '--fd=x' 'number' -- --fd x "$image"
 says 1 'descriptor 77: it is not open' -- --fd 77 "$image"
 says 1 'descriptor 0: it is not a socket' -- --fd 0 "$image"
 for use in --fd=05 --notify-fd=5; do

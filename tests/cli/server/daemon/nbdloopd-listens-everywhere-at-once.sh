@@ -54,7 +54,7 @@ expect_equal "the file" precious "$(cat "$dir/file")"
 
 # Listen on every network, and then on one of them.
 # Without TLS, only if the user says so.
-refuse_nbdloopd 1 --address any --port "$port" "$image"
+refuse_nbdloopd 2 --address any --port "$port" "$image"
 expect_log "other machines can reach 0\.0\.0\.0:$port, .* --tls=off"
 start_nbdloopd --address any --port "$port" --tls=off "$image"
 expect_log "listening on 0\.0\.0\.0:$port\$"

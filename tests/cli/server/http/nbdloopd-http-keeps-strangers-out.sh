@@ -17,7 +17,7 @@ refuses() # REGEX OPTION...
 	reject_log 'listening|page and metrics'
 }
 
-refuses '--http=0.0.0.0:0: other machines can reach 0\.0\.0\.0:.*--http-token=FILE' --http=0.0.0.0:0
+status=2 refuses '--http=0.0.0.0:0: other machines can reach 0\.0\.0\.0:.*--http-token=FILE' --http=0.0.0.0:0
 status=2 refuses 'http=nonsense: must be ADDRESS:PORT' --http=nonsense
 status=2 refuses 'must be ADDRESS:PORT' --http=localhost:65536
 status=2 refuses 'must be ADDRESS:PORT' --http=localhost:
