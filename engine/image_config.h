@@ -51,6 +51,8 @@ struct image_config {
 	unsigned int force;      /* TRISTATE_OFF or TRISTATE_ON */
 	unsigned int changed_base; /* TRISTATE_OFF or TRISTATE_ON */
 	char *base_path; /* directories of bases of layers, with colons between them; NULL: none */
+	unsigned int temporary; /* TRISTATE_OFF or TRISTATE_ON; see layer_backing_put_temporary() */
+	char *scratch;          /* a directory; NULL: as scratch_directory() chooses */
 	/* For images in Ceph; NULL: as Ceph's own tools choose. image_config_copy() copies them. */
 	char *ceph_conf;
 	char *ceph_user;
@@ -79,6 +81,8 @@ extern const char *const image_page_cache_names[];
 	.name = "engine", .type = OPTION_CHOICE, .initial = "auto", .choices = image_engine_names, \
 	.arg = "auto|io_uring|aio|threads"
 #define IMAGE_OPTION_POLL         .name = "poll", OPTION_OFF_ON_AUTO, .initial = "off"
+#define IMAGE_OPTION_TEMPORARY    .name = "temporary", OPTION_OFF_ON, .initial = "off", .alone = "on"
+#define IMAGE_OPTION_SCRATCH      .name = "scratch", .type = OPTION_STRING, .arg = "DIR"
 #define IMAGE_OPTION_CEPH_CONF    .name = "ceph-conf", .type = OPTION_STRING, .arg = "FILE"
 #define IMAGE_OPTION_CEPH_USER    .name = "ceph-user", .type = OPTION_STRING, .arg = "NAME"
 #define IMAGE_OPTION_CEPH_KEYRING .name = "ceph-keyring", .type = OPTION_STRING, .arg = "FILE"

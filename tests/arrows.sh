@@ -39,7 +39,7 @@ BEGIN {
 
 	allowed["engine"] = "common"
 	allowed["engine/backing"] = "engine/backing/file/file.h engine/backing/ceph/rbd.h engine/backing/ceph/rbd_name.h engine/layer/layer_backing.h engine common"
-	allowed["engine/layer"] = "engine/changes/boot.h engine/backing/file engine/backing engine common"
+	allowed["engine/layer"] = "engine/changes/boot.h engine/snapshot/scratch.h engine/backing/file engine/backing engine common"
 	allowed["engine/backing/file"] = allowed["engine/backing/ceph"] = "engine/backing engine common"
 	allowed["engine/backing/ceph/module"] = "engine/backing/ceph engine/backing engine common"
 	allowed["engine/io"] = "engine/layer engine/backing engine common"

@@ -305,6 +305,12 @@ image_writable(const struct image *image)
 }
 
 bool
+image_is_temporary(const struct image *image)
+{
+	return layered_is_temporary(image->layered);
+}
+
+bool
 image_others_may_write(const struct image *image)
 {
 	unsigned int lock = image->config.lock;

@@ -75,6 +75,8 @@ image_min_block(const struct image *image); /* in bytes, a power of 2: 1, or 512
 bool
 image_writable(const struct image *image);
 bool
+image_is_temporary(const struct image *image); /* what is written is thrown away at the end */
+bool
 image_others_may_write(const struct image *image); /* the lock lets other servers change the image,
 						      which this one does not see */
 bool

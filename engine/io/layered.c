@@ -182,8 +182,18 @@ layered_sync_file(void *data)
 static int
 layered_commit_until(struct layered *layered, uint64_t ticket)
 {
+	/* Nothing outlives the server, and nothing is synced; but what write-back has lost is lost
+	 * at once. */
+	if (layered->layers->temporary)
+		return image_check_sync(layered->image);
 	return layer_keeper_commit(layered->layers, layered->image->backing.fd, ticket,
 				   layered_sync_file, layered->image);
+}
+
+bool
+layered_is_temporary(const struct layered *layered)
+{
+	return layered && layered->layers->temporary;
 }
 
 int
@@ -363,6 +373,8 @@ layered_before_change(struct observer *observer, struct range *range)
 	struct io *io = io_of_range(range);
 
 	io->care |= IO_STEPS;
+	if (layered->layers->temporary)
+		io->flags &= ~(unsigned int)IO_FUA;
 	return !layered_needs_step(layered, io) || layered_begin(io, LAYERED_COPY);
 }
 
@@ -407,13 +419,21 @@ layered_after_change(struct io *io)
 static bool
 layered_takes_sync(const struct image *image, struct io *io)
 {
+	struct layered *layered = image->layered;
+
 	/* If a sync fails, granules may be lost whose marks nobody has committed yet. */
-	if (!layer_keeper_is_stale(image->layered->layers) &&
+	if (!layered->layers->temporary && !layer_keeper_is_stale(layered->layers) &&
 	    !atomic_load_explicit(&image->cached, memory_order_relaxed))
 		return false;
 	io->syncing = false;
 	io->durable = true;
 	io->care |= IO_COMMITTED;
+	if (layered->layers->temporary) {
+		/* This does not wait. */
+		io->next = NULL;
+		layered_take_step(layered, LAYERED_COMMIT, io, 0);
+		return true;
+	}
 	/* The caller settles it, which must have no effect before the commit is done. */
 	if (!layered_begin(io, LAYERED_COMMIT))
 		io->in_flight++;
@@ -468,13 +488,15 @@ layered_new(struct image *image)
 void
 layered_free(struct layered *layered)
 {
+	bool kept;
 	int r = 0;
 
 	if (!layered)
 		return;
-	if (layered->image->backing.writable)
+	kept = layered->image->backing.writable && !layered->layers->temporary;
+	if (kept)
 		r = layered_commit(layered);
-	if (r == 0 && layered->image->backing.writable)
+	if (r == 0 && kept)
 		r = layer_keeper_end(layered->layers, layered->image->backing.fd);
 	if (r < 0)
 		log_error("%s: the layer's map can't be made durable: %s",

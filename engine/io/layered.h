@@ -13,6 +13,8 @@
 #ifndef ENGINE_IO_LAYERED_H
 #define ENGINE_IO_LAYERED_H
 
+#include <stdbool.h>
+
 struct image;
 struct ioctx;
 struct layered;
@@ -25,6 +27,11 @@ layered_new(struct image *image);
 /* Commits, and frees the state. No operation may be in flight. NULL is allowed. */
 void
 layered_free(struct layered *layered);
+
+/* Returns whether all that is written is thrown away at the end: there is nothing to make durable,
+ * and FUA and flushes cost nothing. NULL is allowed. */
+bool
+layered_is_temporary(const struct layered *layered);
 
 /* Makes all that was acknowledged durable. May wait for the disk. Returns 0 or -errno. */
 int

@@ -611,21 +611,31 @@ chain_open_zeroes(struct layers *layers, char **error)
 	return layers->zeroes < 0 ? error_set(error, -errno, "/dev/zero: %s", strerror(errno)) : 0;
 }
 
+static struct layers *
+layers_make(void)
+{
+	struct layers *layers = calloc(1, sizeof(*layers));
+
+	if (!layers)
+		return NULL;
+	layers->zeroes = -1;
+	pthread_mutex_init(&layers->marking, NULL);
+	pthread_mutex_init(&layers->committing, NULL);
+	return layers;
+}
+
 int
 layers_open(int fd, const struct layer_wish *wish, struct layers **result, char **error)
 {
 	struct chain *CLEANUP_FREE chain = calloc(1, sizeof(*chain));
-	struct layers *layers = calloc(1, sizeof(*layers));
+	struct layers *layers = layers_make();
 	struct stat st;
 	int r = -ENOMEM;
 
 	if (!chain || !layers) {
-		free(layers);
+		layers_close(layers);
 		return r;
 	}
-	layers->zeroes = -1;
-	pthread_mutex_init(&layers->marking, NULL);
-	pthread_mutex_init(&layers->committing, NULL);
 	chain->layers = layers;
 	chain->wish = wish;
 	r = layer_header_read(fd, wish->path, &chain->headers[0], error);
@@ -664,6 +674,46 @@ layers_open(int fd, const struct layer_wish *wish, struct layers **result, char 
 	else
 		*result = layers;
 	return r;
+}
+
+/* ---- temporary layers */
+
+int
+layers_open_raw(const char *path, uint64_t size, struct layers **result)
+{
+	struct layers *layers = layers_make();
+	int r;
+
+	if (!layers)
+		return -ENOMEM;
+	layers->header = (struct layer_header){.size = size, .granule = LAYER_GRANULE_MIN};
+	layers->files[LAYER_BOTTOM] =
+		(struct layer_file){.fd = -1, .path = strdup(path), .limit = UINT64_MAX};
+	r = layer_map_init(&layers->map, size, LAYER_GRANULE_MIN);
+	if (r < 0 || !layers->files[LAYER_BOTTOM].path) {
+		layers_close(layers);
+		return -ENOMEM;
+	}
+	*result = layers;
+	return 0;
+}
+
+int
+layers_put_temporary(struct layers *layers, int below, int fd)
+{
+	const unsigned int top = layers->top + 1u;
+
+	if (top >= sizeof(layers->files) / sizeof(layers->files[0]))
+		return -ELOOP;
+	layers->files[layers->top].fd = below;
+	layers->files[top] = (struct layer_file){.fd = fd, .limit = UINT64_MAX};
+	layers->top = (uint8_t)top;
+	layers->temporary = true;
+	/* The header is of no file. */
+	atomic_store(&layers->entered, true);
+	layers->header.state = LAYER_WRITABLE;
+	layers->header.data_at = 0;
+	return 0;
 }
 
 void

@@ -42,8 +42,10 @@ struct layer_file {
 struct layers {
 	struct layer_header header; /* the topmost layer's; layer_keeper.c writes it */
 	struct layer_map map;
-	uint8_t top; /* the owner of what the topmost layer holds */
-	int zeroes;  /* /dev/zero, for what no file has */
+	bool temporary; /* the topmost layer is thrown away: nothing is read from its file or kept
+			   there but its granules */
+	uint8_t top;    /* the owner of what the topmost layer holds */
+	int zeroes;     /* /dev/zero, for what no file has */
 	/* By owner, up to .top: the topmost, those below it, and a bottom without bytes. */
 	struct layer_file files[LAYER_DEPTH_MAX + 2];
 
@@ -85,6 +87,17 @@ layer_header_read(int fd, const char *path, struct layer_header *header, char **
  * or -errno with *error, as above. */
 int
 layers_open(int fd, const struct layer_wish *wish, struct layers **layers, char **error);
+
+/* Makes a chain of a file with `size` raw bytes alone, for layers_put_temporary(). Returns 0 and
+ * the caller closes *layers with layers_close(), or -ENOMEM. */
+int
+layers_open_raw(const char *path, uint64_t size, struct layers **layers);
+
+/* Puts a temporary layer, whose empty file is open as `fd`, on an open chain whose topmost file is
+ * open as `below`. The chain takes over `below`; `fd` stays the caller's, as above. Returns 0; or
+ * -ELOOP: the chain is too long, and has not changed. */
+int
+layers_put_temporary(struct layers *layers, int below, int fd);
 
 /* Makes the topmost layer, open as `fd`, the owner of the granules in its recent map. Returns 0, or
  * -errno; -EBADMSG: a block is damaged. */

@@ -7,20 +7,35 @@
 #include "engine/image_config.h"
 #include "engine/layer/layer.h"
 #include "engine/layer/layer_keeper.h"
+#include "engine/snapshot/scratch.h"
 
+#include "common/cleanup.h"
 #include "common/error.h"
 #include "common/json.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
+
+/* .state of a temporary clone. */
+struct temporary {
+	struct backing base; /* .layers NULL: they are the clone's */
+	char identity[64];   /* .identity */
+};
 
 static void
 layer_close(struct backing *backing)
 {
-	layers_close(backing->layers);
-	backing->layers = NULL;
+	struct temporary *temporary = steal_pointer(&backing->state);
+
+	layers_close(steal_pointer(&backing->layers));
+	if (temporary)
+		backing_close(&temporary->base);
+	free(temporary);
 	backing_file.close(backing);
 }
 
@@ -31,17 +46,24 @@ layer_size(const struct backing *backing)
 	return (int64_t)(backing->start + backing->layers->header.size);
 }
 
+/* The file of a temporary clone has no name, and nobody else can change it. */
 static void
 layer_look(const struct backing *backing, struct backing_look *look)
 {
-	backing_file.look(backing, look);
+	const struct temporary *temporary = backing->state;
+
+	backing_file.look(temporary ? &temporary->base : backing, look);
+	look->size = layer_size(backing);
 	if (!look->trouble[0])
 		layers_look(backing->layers, look->trouble);
 }
 
+/* Temporary clones have the device and inode of their base. */
 static bool
 layer_same(const struct backing *a, const struct backing *b)
 {
+	if (a->identity || b->identity)
+		return a->identity && b->identity && strcmp(a->identity, b->identity) == 0;
 	return backing_file.same(a, b);
 }
 
@@ -157,6 +179,7 @@ layer_put_status(const struct backing *backing, struct json *json)
 	}
 	json_array_end(json);
 	json_put_uint(json, "granule", layers->header.granule);
+	json_put_bool(json, "temporary", layers->temporary);
 }
 
 static const struct backing_kind backing_layer = {
@@ -246,4 +269,124 @@ layer_backing_adopt(struct backing *backing, const struct image_config *config, 
 	return r < 0 ? error_set(error, r, "%s: its map can't be kept: %s", backing->path,
 				 strerror(-r))
 		     : 0;
+}
+
+/* ---- temporary clones */
+
+/* Opens an empty file without a name, as the backing. */
+static int
+temporary_open_file(struct backing *backing, const char *directory, uint64_t size, char **error)
+{
+	int CLEANUP_CLOSE fd = scratch_open(directory, error);
+	char path[64];
+
+	if (fd < 0)
+		return fd;
+	if (ftruncate(fd, (off_t)size) < 0)
+		return error_set(error, -errno,
+				 "no file of %llu bytes can be made in %s: %s; scratch=DIR names "
+				 "another directory",
+				 (unsigned long long)size, directory, strerror(errno));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return backing_file.open(backing, AT_FDCWD, path, 0, NULL, error);
+}
+
+/* Names the clone: for messages, and for whoever looks for the image by its device and inode, the
+ * base says what it is. */
+static int
+temporary_name(struct backing *backing, struct temporary *temporary, const char *directory)
+{
+	const struct backing *base = &temporary->base;
+	char *path;
+
+	if (asprintf(&path, "temporary clone of %s in %s", base->path, directory) < 0)
+		return -ENOMEM;
+	free(backing->path);
+	backing->path = path;
+	backing->named = false;
+	snprintf(temporary->identity, sizeof(temporary->identity), "%u:%u:%llu",
+		 major(backing->device), minor(backing->device),
+		 (unsigned long long)backing->inode);
+	backing->identity = temporary->identity;
+	backing->device = base->device;
+	backing->inode = base->inode;
+	return 0;
+}
+
+/* Puts the clone on the chain of its base. */
+static int
+temporary_take_layers(struct backing *backing, struct backing *base, uint64_t size)
+{
+	int CLEANUP_CLOSE below = fcntl(base->fd, F_DUPFD_CLOEXEC, 0);
+	int r = below < 0 ? -errno : 0;
+
+	if (r == 0 && !base->layers)
+		r = layers_open_raw(base->path, size, &base->layers);
+	backing->layers = steal_pointer(&base->layers);
+	base->kind = &backing_file;
+	if (r == 0)
+		r = layers_put_temporary(backing->layers, below, backing->fd);
+	if (r == 0)
+		steal_fd(&below);
+	return r;
+}
+
+/* Locks the base, and makes a clone on it. On failure, the caller closes the backing if it has
+ * .state. */
+static int
+temporary_make(struct backing *backing, struct temporary *temporary,
+	       const struct image_config *config, char **error)
+{
+	static const struct lock_part whole = {0, UINT64_MAX};
+	struct backing *base = &temporary->base;
+	char *CLEANUP_FREE directory =
+		scratch_directory(config->scratch, base->fd, base->block_device);
+	int64_t end;
+	int r = directory ? base->kind->lock(base, config, &whole, false, false, error) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	end = backing_size(base);
+	if (end < 0)
+		return error_set(error, (int)end, "%s: %s", base->path, strerror((int)-end));
+	r = temporary_open_file(backing, directory, (uint64_t)end - base->start, error);
+	if (r < 0)
+		return r;
+	backing->kind = &backing_layer;
+	backing->state = temporary;
+	backing->indirect = true;
+	/* A read from the base may wait for a disk. */
+	backing->in_memory = backing->in_memory && base->in_memory && !base->layers;
+	r = temporary_name(backing, temporary, directory);
+	if (r == 0)
+		r = temporary_take_layers(backing, base, (uint64_t)end - base->start);
+	if (r < 0)
+		return error_set(error, r, "%s: %s", backing->path, strerror(-r));
+	layer_check_direct(backing);
+	return 0;
+}
+
+int
+layer_backing_put_temporary(struct backing *backing, struct backing *base,
+			    const struct image_config *config, char **error)
+{
+	struct temporary *temporary = calloc(1, sizeof(*temporary));
+	int r;
+
+	*backing = (struct backing){.fd = -1, .direct_fd = -1, .claim_fd = -1};
+	if (!temporary) {
+		backing_close(base);
+		return -ENOMEM;
+	}
+	temporary->base = *base;
+	r = temporary_make(backing, temporary, config, error);
+	if (r == 0)
+		return 0;
+	if (backing->state) {
+		backing_close(backing);
+	} else {
+		backing_close(&temporary->base);
+		free(temporary);
+	}
+	return r;
 }

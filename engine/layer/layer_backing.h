@@ -17,4 +17,13 @@ struct image_config;
 int
 layer_backing_adopt(struct backing *backing, const struct image_config *config, char **error);
 
+/* Makes the backing a temporary clone of `base`, which is open for reading only and is taken over,
+ * also after a failure. What is written is in a file without a name, in the directory that
+ * config->scratch names or scratch_directory() chooses, and nothing of it is left when the backing
+ * is closed or the process is killed. The base is locked against writers. Returns 0, or -errno with
+ * *error, as above; then there is nothing to close. */
+int
+layer_backing_put_temporary(struct backing *backing, struct backing *base,
+			    const struct image_config *config, char **error);
+
 #endif

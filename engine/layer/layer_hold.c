@@ -110,6 +110,7 @@ layer_hold_begin(struct layer_hold *hold, int fd, bool raw, const char *layer, c
 	if (fstat(fd, &st) < 0)
 		return error_set(error, -errno, "%s: %s", path, strerror(errno));
 	*hold = (struct layer_hold){
+		.begun = true,
 		.claim = -1,
 		.raw = raw,
 		.size = (uint64_t)st.st_size,
@@ -133,7 +134,7 @@ layer_hold_look(const struct layer_hold *hold, int fd, const char *path,
 	struct stat st;
 
 	trouble[0] = '\0';
-	if (fstat(fd, &st) < 0)
+	if (!hold->begun || fstat(fd, &st) < 0)
 		return;
 	if (S_ISREG(st.st_mode) &&
 	    ((uint64_t)st.st_size != hold->size || hold_modified(&st) != hold->modified))
@@ -150,8 +151,10 @@ layer_hold_look(const struct layer_hold *hold, int fd, const char *path,
 void
 layer_hold_end(struct layer_hold *hold, int fd)
 {
+	if (!hold->begun)
+		return;
 	lock_drop(fd);
 	if (hold->claim >= 0)
 		close(hold->claim);
-	hold->claim = -1;
+	*hold = (struct layer_hold){.begun = false};
 }

@@ -17,6 +17,7 @@
 struct layer_wish;
 
 struct layer_hold {
+	bool begun;       /* false: nothing is held, and there is nothing else here */
 	int claim;        /* a descriptor that claims the block device; -1: none */
 	bool raw;         /* the base is no layer */
 	bool used;        /* it may have been written to all the time (force=on) */
@@ -36,7 +37,7 @@ void
 layer_hold_look(const struct layer_hold *hold, int fd, const char *path,
 		char trouble[BACKING_TROUBLE]);
 
-/* Releases lock and claim; `fd` stays open. */
+/* Releases lock and claim, if the hold was begun; `fd` stays open. */
 void
 layer_hold_end(struct layer_hold *hold, int fd);
 

@@ -299,7 +299,7 @@ layer_keeper_mark(struct layers *layers, int fd, const struct layer_span *spans,
 	pthread_mutex_lock(&layers->marking);
 	for (size_t i = 0; i < count && r == 0; i++)
 		r = keeper_set_bits(layers, &spans[i], true, &list);
-	if (r == 0)
+	if (r == 0 && !layers->temporary)
 		r = keeper_put_recent(layers, fd, list);
 	/* The recent map may have some of them now: it is written again with the next mark there,
 	 * and until then they are as after a kill, when a failed change may have been made. */
@@ -307,11 +307,11 @@ layer_keeper_mark(struct layers *layers, int fd, const struct layer_span *spans,
 		keeper_set_bits(layers, &spans[i], false, &list);
 	for (; list; list = list->next) {
 		list->listed = false;
-		if (r == 0)
+		if (r == 0 && !layers->temporary)
 			layer_set_stale(layers, list);
 	}
 	/* A change that finds a granule here needs no mark, but its flush needs this commit. */
-	if (r == 0)
+	if (r == 0 && !layers->temporary)
 		atomic_fetch_add(&layers->marks, 1);
 	for (size_t i = 0; i < count && r == 0; i++) {
 		for (uint64_t granule = spans[i].first; granule < spans[i].end; granule++)

@@ -56,7 +56,8 @@ int
 layer_keeper_enter(struct layers *layers, int fd, int (*sync)(void *data), void *data);
 
 /* Makes the topmost layer the owner of granules that are in its file, for all processes of this
- * boot. Returns 0; or -errno, and none of them is. */
+ * boot; a temporary one in memory only, so that there is nothing to commit. Returns 0;
+ * or -errno, and none of them is. */
 int
 layer_keeper_mark(struct layers *layers, int fd, const struct layer_span *spans, size_t count);
 

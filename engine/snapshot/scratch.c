@@ -6,12 +6,45 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 /* An offset in bytes at which the page cache never has a page: see engine/io/shared_file.c. */
 #define NO_PAGE (sizeof(long) > 4 ? INT64_MAX - 0xffff : ((int64_t)1 << 44) - 0x10000)
+
+/* The directory of an open file: its path may lead through links, such as /proc/self/fd. NULL: it
+ * is not known. The caller frees it. */
+static char *
+scratch_directory_of(int fd)
+{
+	char link[64], path[PATH_MAX], *slash;
+	ssize_t length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof(path) - 1);
+	if (length <= 0)
+		return NULL;
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash)
+		return NULL;
+	slash[slash == path] = '\0';
+	return strdup(path);
+}
+
+char *
+scratch_directory(const char *wanted, int fd, bool block_device)
+{
+	char *beside = NULL;
+
+	if (wanted)
+		return strdup(wanted);
+	if (!block_device)
+		beside = scratch_directory_of(fd);
+	return beside ? beside : strdup("/var/tmp");
+}
 
 /* For file systems without O_TMPFILE, such as NFS. A process that is killed between the two calls
  * leaves an empty file. */

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,12 @@ struct scratch {
 	pthread_mutex_t asking; /* guards the member below */
 	int lost;               /* -errno of a failed write-back, or 0 */
 };
+
+/* Returns the directory for a scratch file of an image: `wanted`; or, if that is NULL, that of the
+ * file `fd`, wherever its path leads; or, of a block device, /var/tmp: its node's directory has no
+ * room. The caller frees it; NULL: no memory. */
+char *
+scratch_directory(const char *wanted, int fd, bool block_device);
 
 /* Opens a file without a name in the directory, for reading and writing. Returns a descriptor, or
  * -errno with *error, a sentence (the caller frees it). */

@@ -7,6 +7,7 @@
 #include "engine/io/image_state.h"
 #include "engine/snapshot/copy_image.h"
 #include "engine/snapshot/copy.h"
+#include "engine/snapshot/scratch.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -14,7 +15,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,26 +136,6 @@ snapshot_open_clone(const struct snapshot_order *order, int fd, struct image **r
 	return 0;
 }
 
-/* The directory of an open file: its path may lead through links, such as /proc/self/fd. NULL: it
- * is not known. The caller frees it. */
-static char *
-snapshot_directory_of(int fd)
-{
-	char link[64], path[PATH_MAX], *slash;
-	ssize_t length;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	length = readlink(link, path, sizeof(path) - 1);
-	if (length <= 0)
-		return NULL;
-	path[length] = '\0';
-	slash = strrchr(path, '/');
-	if (!slash)
-		return NULL;
-	slash[slash == path] = '\0';
-	return strdup(path);
-}
-
 /* A copy needs to see each change before it is made; a clone does not. */
 static int
 snapshot_check_lock(const struct image *image, bool cloned, char **error)
@@ -201,14 +181,7 @@ snapshot_prepare(const struct snapshot_order *order, const struct snapshot_wish 
 	if (backing->kind->snapshots)
 		return backing->kind->snapshots->prepare(backing, order->name, &prepared->own,
 							 error);
-	/* If the user has not named a directory for the scratch file, it is the image's own. That
-	 * of a device's node has no room. */
-	if (wish->scratch)
-		directory = strdup(wish->scratch);
-	else if (!backing->block_device)
-		directory = snapshot_directory_of(backing->fd);
-	if (!wish->scratch && !directory)
-		directory = strdup("/var/tmp");
+	directory = scratch_directory(wish->scratch, backing->fd, backing->block_device);
 	if (!directory)
 		return -ENOMEM;
 	r = snapshot_prepare_copy(order, wish, directory, &prepared->copy, error);

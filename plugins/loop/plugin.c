@@ -212,6 +212,16 @@ loop_config_complete(void)
 			"images; see nbdkit-loop-plugin(1)");
 		return -1;
 	}
+	if (config.dir && config.image.temporary == TRISTATE_ON) {
+		nbdkit_error("temporary=on is for file=: with dir=, each clone would end with its "
+			     "last client");
+		return -1;
+	}
+	if (config.swap && config.image.temporary == TRISTATE_ON) {
+		nbdkit_error("swap=on is not possible with temporary=on: a clone needs new memory "
+			     "for its map");
+		return -1;
+	}
 	if (config.file && stat(config.file, &st) == 0 && S_ISDIR(st.st_mode)) {
 		nbdkit_error("file=%s is a directory; dir=%s would serve each file in it",
 			     config.file, config.file);

@@ -221,6 +221,13 @@ export_open_record(const struct exports *exports, struct export *export, char **
 				 export->config->name, chosen, status.path);
 	if (status.backing->kind->checkpoints)
 		return 0;
+	if (image_is_temporary(export->image) && chosen)
+		return error_set(error, -EINVAL,
+				 "export \"%s\": changes=%s is not possible: a temporary clone is "
+				 "thrown away at the end, and its checkpoints with it",
+				 export->config->name, chosen);
+	if (image_is_temporary(export->image))
+		return 0;
 	/* There is no place beside a device: /dev is in memory. */
 	if (!chosen && status.backing->block_device)
 		return 0;
@@ -357,6 +364,11 @@ export_open(struct exports *exports, struct export *export, char **error)
 		return error_set(error, -EOPNOTSUPP,
 				 "%s: --swap is not possible: %s needs new memory for each request",
 				 config->file, image_kind_of(config->file)->library);
+	if (exports->reserved && image_is_temporary(export->image))
+		return error_set(error, -EOPNOTSUPP,
+				 "%s: --swap is not possible with temporary=on: a clone needs new "
+				 "memory for its map",
+				 config->file);
 	export->threads = exports->worker_count;
 	export->traffic = traffic_new(export->threads);
 	export->checkpoints = checkpoints_new(export->image);
@@ -377,6 +389,8 @@ exports_open(struct exports *exports, struct export_config *config, char **error
 	export->exports = exports;
 	export->config = config;
 	r = sandbox_admits(config->file, error);
+	if (r == 0 && config->image.temporary == TRISTATE_ON && config->image.scratch)
+		r = sandbox_admits(config->image.scratch, error);
 	if (r == 0)
 		r = export_open(exports, export, error);
 	if (r < 0) {

@@ -140,8 +140,9 @@ visit_apart(const char *file, grant_visit *visit, void *data)
 }
 
 int
-grants_visit_export(const char *file, const char *changes, grant_visit *visit, void *data)
+grants_visit_export(const struct export_config *export, grant_visit *visit, void *data)
 {
+	const char *file = export->file, *changes = export->changes;
 	struct stat st;
 	int r;
 
@@ -157,6 +158,8 @@ grants_visit_export(const char *file, const char *changes, grant_visit *visit, v
 	}
 	if (r == 0 && changes && strcmp(changes, "none") != 0)
 		r = visit_file(changes, GRANT_CHANGE, visit, data);
+	if (r == 0 && export->image.temporary == TRISTATE_ON && export->image.scratch)
+		r = visit(data, export->image.scratch, GRANT_CHANGE);
 	return r;
 }
 

@@ -21,6 +21,6 @@ int
 grants_visit_server(const struct server_config *config, const char *config_file, grant_visit *visit,
 		    void *data);
 int
-grants_visit_export(const char *file, const char *changes, grant_visit *visit, void *data);
+grants_visit_export(const struct export_config *export, grant_visit *visit, void *data);
 
 #endif

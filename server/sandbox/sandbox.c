@@ -197,7 +197,7 @@ sandbox_prepare(const struct server_config *config, const char *config_file, cha
 		if (kind->library)
 			sandbox.unconfined = kind;
 		else
-			r = grants_visit_export(export->file, export->changes, note_grant, NULL);
+			r = grants_visit_export(export, note_grant, NULL);
 	}
 	return r;
 }

@@ -22,6 +22,8 @@ struct attach_options {
 	unsigned int read_only, partscan, nooverlap, find, show, force; /* 0 or 1 */
 	unsigned int swap;                                              /* enum swap_choice */
 	uint64_t offset, sizelimit, sector_size; /* bytes; 0: none, none, the server's choice */
+	unsigned int temporary;                  /* 0 or 1 */
+	char *scratch;                           /* a directory; NULL: the default */
 	unsigned int direct_io, page_cache, engine, poll; /* of the rows' choices */
 	unsigned int connections;
 	unsigned int timeout, dead_timeout; /* seconds; timeout 0: the default */

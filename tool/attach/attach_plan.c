@@ -29,6 +29,8 @@ option_for_images(const struct attach_options *options)
 	} all[] = {
 		{options->offset != 0, "--offset"},
 		{options->sizelimit != 0, "--sizelimit"},
+		{options->temporary, "--temporary"},
+		{options->scratch != NULL, "--scratch"},
 		{options->direct_io != TRISTATE_AUTO, "--direct-io"},
 		{options->page_cache != PAGE_CACHE_AUTO, "--page-cache"},
 		{options->nooverlap, "--nooverlap"},
@@ -87,6 +89,23 @@ attach_kind_check(const struct attach_options *options, const char *place, GErro
 		       "--nooverlap is not possible with %s: devices of other machines may have "
 		       "the image, too; its exclusive lock admits one writer at a time",
 		       place);
+}
+
+/* A temporary clone is a disk of its own, and is lost with its server. */
+static bool
+attach_temporary_check(const struct attach_options *options, GError **error)
+{
+	const char *why = NULL;
+
+	if (!options->temporary)
+		return !options->scratch || failure(error, EINVAL, "--scratch is for --temporary");
+	if (options->read_only)
+		why = "--read-only: nothing would be written that could be thrown away";
+	else if (options->nooverlap)
+		why = "--nooverlap: each clone is a disk of its own";
+	else if (options->swap)
+		why = "--swap: a clone needs new memory for its map";
+	return !why || failure(error, EINVAL, "--temporary is not possible with %s", why);
 }
 
 /* Adds these options to a server's, in nbdloopd's form. Paths become absolute; what an environment
@@ -230,7 +249,8 @@ attach_plan_check(const struct attach_options *options, const char *place, bool 
 		return failure(error, EINVAL,
 			       "--fenced is for a URI of several servers, and %s is an image",
 			       place);
-	return attach_kind_check(options, place, error) && check_limits(options, error) &&
+	return attach_kind_check(options, place, error) && attach_temporary_check(options, error) &&
+	       check_limits(options, error) &&
 	       (!remote || plan_uri(options, place, tls, error));
 }
 

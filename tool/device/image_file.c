@@ -185,6 +185,12 @@ image_file_of_server(json_t *status)
 	if (!path)
 		return NULL;
 	image = identity_of_export(export);
+	if (json_is_true(json_object_get(export, "temporary"))) {
+		/* The device and the inode are those of its base. */
+		g_autofree char *base = image_file_served(path, &image, server_link_pid(status));
+
+		return g_strdup_printf("temporary clone of %s", base);
+	}
 	return image_file_served(path, &image, server_link_pid(status));
 }
 
@@ -202,6 +208,10 @@ are_of_one_image(json_t *export, json_t *other)
 	const struct image_identity a = identity_of_export(export), b = identity_of_export(other);
 	const char *file = json_string_value(json_object_get(export, "file"));
 
+	/* A temporary clone has the identity of its base, and other bytes. */
+	if (json_is_true(json_object_get(export, "temporary")) ||
+	    json_is_true(json_object_get(other, "temporary")))
+		return false;
 	if (a.device != 0 || b.device != 0)
 		return a.device == b.device && a.inode == b.inode;
 	/* An image in a cluster has a name only. */

@@ -102,6 +102,11 @@ guard_take_over(struct guard *guard, const struct device *device, struct guard_p
 		return false;
 	guard->plan = plan;
 	take_source(&guard->source, plan, progress, g_strdup(control));
+	if (server > 0 && source_is_in_server(&guard->source))
+		return failure(error, EOPNOTSUPP,
+			       "/dev/%s goes on without a guard: its temporary clone would be lost "
+			       "with its server, process %d",
+			       device->name, (int)server);
 	if (!attachment_init(&guard->attachment, &plan->attachment, g_strdup(device->backend),
 			     error) ||
 	    !attachment_take(&guard->attachment, device, error) ||

@@ -356,6 +356,10 @@ carry_out_request(struct guard *guard, const char *request, GError **error)
 
 	if (take_setting(&guard->source, request)) {
 		guard_rewrite_record(guard);
+	} else if (g_str_equal(request, "replace") && source_is_in_server(&guard->source)) {
+		failure(error, EOPNOTSUPP,
+			"/dev/%s keeps its server: its temporary clone would be lost with it",
+			guard->attachment.name);
 	} else if (g_str_equal(request, "replace")) {
 		log_info("%s: a new server takes over", guard->attachment.name);
 		guard_end_server(guard);

@@ -22,6 +22,9 @@ enum {
 	MOMENT_MS = 1000,
 };
 
+/* The option of a server whose image is a temporary clone. */
+#define TEMPORARY "--temporary=on"
+
 static void
 image_source_init(struct source *source)
 {
@@ -242,6 +245,24 @@ image_source_knows_server(struct source *source, GError **error)
 }
 
 static bool
+image_source_is_in_server(const struct source *source)
+{
+	const GPtrArray *options = source->plan->server_options;
+
+	return options &&
+	       g_ptr_array_find_with_equal_func((GPtrArray *)options, TEMPORARY, g_str_equal, NULL);
+}
+
+/* The next server would begin with an empty clone, under a mounted file system. */
+static bool
+image_source_is_empty(const struct source *source)
+{
+	const struct image_source *image = source->state;
+
+	return image->served && image->server.pid == 0 && image_source_is_in_server(source);
+}
+
+static bool
 image_source_open(struct source *source, GError **error)
 {
 	struct image_source *image = source->state;
@@ -261,6 +282,11 @@ image_source_open(struct source *source, GError **error)
 		return failure(error, ESHUTDOWN,
 			       "another client of Ceph has taken %s from its server, and may have "
 			       "written to it: the device ends; attach it again",
+			       source->place);
+	if (image_source_is_empty(source))
+		return failure(error, ESHUTDOWN,
+			       "what was written to the temporary clone of %s is lost with its "
+			       "server: the device ends; attach it again",
 			       source->place);
 	connections = source_lacking(source, &count);
 	image->refusal = runs ? NULL : g_string_new(NULL);
@@ -338,7 +364,8 @@ image_source_is_lost(struct source *source, bool *crashed, char **why)
 static bool
 image_source_is_fenced(const struct source *source)
 {
-	return ((const struct image_source *)source->state)->fenced;
+	return ((const struct image_source *)source->state)->fenced ||
+	       image_source_is_empty(source);
 }
 
 static bool
@@ -457,6 +484,7 @@ const struct source_kind image_source_kind = {
 	.open = image_source_open,
 	.is_lost = image_source_is_lost,
 	.is_fenced = image_source_is_fenced,
+	.is_in_server = image_source_is_in_server,
 	.runs = image_source_runs,
 	.listen = image_source_listen,
 	.release = image_source_release,

@@ -70,6 +70,12 @@ source_is_fenced(const struct source *source)
 	return source->kind->is_fenced && source->kind->is_fenced(source);
 }
 
+bool
+source_is_in_server(const struct source *source)
+{
+	return source->kind->is_in_server && source->kind->is_in_server(source);
+}
+
 struct source_facts
 source_facts_of(const struct source *source)
 {

@@ -38,10 +38,15 @@ source_pass_output(struct source *source);
 bool
 source_is_lost(struct source *source, bool *crashed, char **why);
 
-/* Whether another client may have written since our server lost the lock of an image in Ceph: no
- * other server may follow, because it would carry out what the kernel repeats on top of that. */
+/* Whether no other server may follow: another client may have written since our server lost the
+ * lock of an image in Ceph, and the next one would carry out what the kernel repeats on top of
+ * that; or what was written was lost with our server. */
 bool
 source_is_fenced(const struct source *source);
+
+/* Whether what is written lives in our server's process and ends with it: a temporary clone. */
+bool
+source_is_in_server(const struct source *source);
 
 struct source_facts
 source_facts_of(const struct source *source);

@@ -51,6 +51,7 @@ struct source_kind {
 	bool (*open)(struct source *source, GError **error);
 	bool (*is_lost)(struct source *source, bool *crashed, char **why);
 	bool (*is_fenced)(const struct source *source);
+	bool (*is_in_server)(const struct source *source);
 	bool (*runs)(const struct source *source);
 	void (*listen)(struct source *source);
 	void (*release)(struct source *source);

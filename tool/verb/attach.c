@@ -48,7 +48,9 @@ read_part(const struct device *device, const struct stat *image, struct part *pa
 	bool same = false;
 
 	if (export) {
-		same = image_file_is_export(image, export);
+		/* A temporary clone is a disk of its own. */
+		same = image_file_is_export(image, export) &&
+		       !json_is_true(json_object_get(export, "temporary"));
 		part->offset = (uint64_t)json_integer_value(json_object_get(export, "offset"));
 		part->end = part->offset +
 			    (uint64_t)json_integer_value(json_object_get(export, "size"));

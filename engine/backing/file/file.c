@@ -531,10 +531,13 @@ file_have_holes(const struct backing *backing)
 
 /* ---- the kind */
 
+static const char *const file_options[] = {"base-path", "temporary", "scratch", NULL};
+
 const struct image_kind image_kind_file = {
 	.name = "file",
 	.one = "a file or a block device",
 	.all = "files and block devices",
+	.options = file_options,
 };
 
 const struct backing_kind backing_file = {

@@ -76,6 +76,7 @@ struct world {
 
 static struct world *world;
 static char directory[SCRATCH_PATH], base_path[SCRATCH_PATH + 32], layer_path[SCRATCH_PATH + 32];
+static bool temporary;  /* the server makes a temporary clone of it */
 static uint64_t window; /* where the image begins on the disk, in bytes */
 
 void
@@ -114,6 +115,7 @@ server_start(const struct way *way)
 		.discard = TRISTATE_ON,
 		.offset = window,
 		.sizelimit = window ? world->size : 0,
+		.temporary = temporary ? TRISTATE_ON : TRISTATE_OFF,
 	};
 	char *error = NULL;
 
@@ -492,6 +494,31 @@ START_TEST(layer_equals_its_model_through_kills_and_power_cuts)
 }
 END_TEST
 
+/* Whether the clone's server is killed or ends, the next clone begins as the base, too. */
+START_TEST(temporary_clone_equals_its_model_and_leaves_its_base)
+{
+	const struct way *way = &ways[_i % WAYS];
+	const struct shape *shape = &shapes[_i % SHAPES];
+	unsigned char *before = malloc(SIZE_MAX_);
+
+	world->seed = (unsigned int)_i + 100;
+	make_chain(way, shape);
+	if (_i >= SHAPES && !shape->below && shape->size == shape->base)
+		strcpy(layer_path, base_path);
+	memcpy(before, world->now, world->size);
+	for (unsigned int life = 0; life < 2; life++) {
+		temporary = true;
+		in_child(way, false, life);
+		temporary = false;
+		memcpy(world->now, before, world->size);
+	}
+	server_start(way);
+	compare_all(way, before);
+	end_in_order(way);
+	free(before);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -503,6 +530,7 @@ main(void)
 		 .end_once = end_once,
 		 .seconds = 120},
 		{.test = layer_equals_its_model_through_kills_and_power_cuts, .last = 3 * WAYS},
+		{.test = temporary_clone_equals_its_model_and_leaves_its_base, .last = WAYS},
 		{0},
 	};
 

@@ -221,6 +221,48 @@ START_TEST(flushes_wait_for_a_commit_that_begins_after_them)
 }
 END_TEST
 
+/* ---- what is thrown away */
+
+/* With direct I/O, a write with FUA could carry its sync in the call. */
+START_TEST(temporary_clone_is_never_synced)
+{
+	static const enum engine_choice engines[] = {ENGINE_IO_URING, ENGINE_AIO, ENGINE_THREADS};
+	const struct image_config config = {
+		.direct_io = TRISTATE_AUTO,
+		.engine = engines[_i % 3],
+		.depth = 8,
+		.sector_size = 1,
+		.temporary = TRISTATE_ON,
+	};
+	static unsigned char bytes[4 * GRANULE] __attribute__((aligned(4096)));
+	struct io ios[] = {
+		{.op = IO_WRITE, .length = sizeof(bytes), .flags = IO_FUA},
+		{.op = IO_WRITE, .offset = 100, .length = 1000, .flags = IO_FUA},
+		{.op = IO_ZERO, .offset = 3 * GRANULE, .length = GRANULE, .flags = IO_FUA},
+		{.op = IO_FLUSH},
+	};
+	char *error = NULL;
+
+	done_count = 0;
+	ck_assert_msg(image_open(AT_FDCWD, _i < 3 ? base_path : layer_path, 0, &config, &image,
+				 &error) == 0,
+		      "%s", error);
+	ck_assert(image_is_temporary(image));
+	ck_assert_int_eq(ioctx_new_hosted(image, NULL, &ctx), 0);
+	atomic_store(&syncs, 0);
+	for (unsigned int i = 0; i < sizeof(ios) / sizeof(ios[0]); i++) {
+		ios[i].buffer = bytes;
+		ios[i].done = count_done;
+		io_submit(ctx, &ios[i]);
+		run_until(i + 1);
+	}
+	ck_assert_int_eq(image_sync(image), 0);
+	ioctx_free(ctx);
+	image_close(image);
+	ck_assert_uint_eq(atomic_load(&syncs), 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -228,6 +270,7 @@ main(void)
 		{.name = "layer_order", .begin = begin, .end = end, .seconds = 30},
 		{.test = granule_is_stale_before_the_map_has_it},
 		{.test = flushes_wait_for_a_commit_that_begins_after_them},
+		{.test = temporary_clone_is_never_synced, .last = 6},
 		{0},
 	};
 

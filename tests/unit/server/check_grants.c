@@ -54,13 +54,14 @@ START_TEST(image_brings_its_directory_unless_that_is_too_wide)
 	const struct row *row = &rows[_i];
 	struct told told = {0};
 	char file[64];
+	const struct export_config export = {.file = file};
 	struct stat st;
 
 	if (lstat(row->directory, &st) < 0 || !S_ISDIR(st.st_mode))
 		return;
 	snprintf(file, sizeof(file), "%s/no-such.img",
 		 strcmp(row->directory, "/") == 0 ? "" : row->directory);
-	ck_assert_int_eq(grants_visit_export(file, NULL, note, &told), 0);
+	ck_assert_int_eq(grants_visit_export(&export, note, &told), 0);
 	ck_assert_str_eq(told.path[0], row->whole ? row->directory : file);
 	/* What can't be made beside it has another place. */
 	ck_assert_uint_eq(told.count, row->whole ? 1 : 2);
