@@ -208,12 +208,8 @@ layer_seal(const char *path, char **error)
 	r = layer_keeper_begin(layers, fd, true);
 	if (r == 0)
 		r = layer_keeper_commit(layers, fd, layer_keeper_ticket(layers), seal_sync, &fd);
-	if (r == 0) {
-		layers->header.state = LAYER_SEALED;
-		memset(layers->header.boot, 0, sizeof(layers->header.boot));
-		layers->header.sequence++;
-		r = create_write(fd, &layers->header);
-	}
+	if (r == 0)
+		r = layer_keeper_seal(layers, fd);
 	layers_close(layers);
 	return r < 0 ? error_set(error, r, "%s: %s", path, strerror(-r)) : 0;
 }

@@ -44,28 +44,65 @@ layer_set_stale(struct layers *layers, struct layer_page *page)
 }
 
 static int
-keeper_write_header(struct layers *layers, int fd)
+keeper_write_header(int fd, const struct layer_header *header)
 {
 	uint8_t bytes[LAYER_HEADER_SIZE];
-	int r;
 
-	layers->header.sequence++;
-	layer_header_encode(&layers->header, bytes);
-	r = keeper_write(fd, bytes, sizeof(bytes), layers->header.sequence % 2 * LAYER_HEADER_SIZE);
-	/* What is there now may be torn: the next one has the same place. */
-	if (r < 0)
-		layers->header.sequence--;
-	return r;
+	layer_header_encode(header, bytes);
+	return keeper_write(fd, bytes, sizeof(bytes), header->sequence % 2 * LAYER_HEADER_SIZE);
 }
 
-/* Writes the header in the place of the older one. What was written before is durable first, so one
- * of both headers always is. */
 static int
-layer_put_header(struct layers *layers, int fd)
+keeper_sync(void *data)
 {
-	if (fdatasync(fd) < 0)
-		return -errno;
-	return keeper_write_header(layers, fd);
+	return fdatasync(*(int *)data) < 0 ? -errno : 0;
+}
+
+/* A sync has failed, so the newest header may be lost, too. This one takes its place: the older one
+ * is on stable storage. */
+static void
+keeper_fail(struct layers *layers, int fd)
+{
+	struct layer_header failed = layers->header;
+	int r;
+
+	if (layers->told_failure)
+		return;
+	memset(failed.boot, 0, sizeof(failed.boot));
+	memcpy(failed.boot, LAYER_FAILED, sizeof(LAYER_FAILED));
+	failed.sequence += 2;
+	r = keeper_write_header(fd, &failed);
+	layers->told_failure = r == 0;
+	if (r == 0)
+		layers->header = failed;
+	/* The next commit fails, too, and tries this again. */
+	else
+		log_error("the header of a layer can't be written: %s; if the server is killed "
+			  "now, the next one may read what was lost as zeroes",
+			  strerror(-r));
+}
+
+/* Writes a header in the place of the older one. What was written before is durable first, so one
+ * of both headers always is. The newer one is written again, with the same bytes: the write-back of
+ * an earlier process may have failed, and the page cache still has what was lost. */
+static int
+keeper_put_header(struct layers *layers, int fd, const struct layer_header *next,
+		  int (*sync)(void *data), void *data)
+{
+	struct layer_header header = *next;
+	int r = keeper_write_header(fd, &layers->header), failed = 0;
+
+	if (r == 0)
+		r = failed = sync(data);
+	if (failed < 0)
+		keeper_fail(layers, fd);
+	header.sequence = layers->header.sequence + 1;
+	if (r == 0)
+		r = keeper_write_header(fd, &header);
+	/* After a failure, the next one has the same place. */
+	if (r == 0)
+		layers->header = header;
+	return r;
 }
 
 /* Encodes a block of a map, with what the topmost layer has of a page; NULL: nothing. */
@@ -138,7 +175,8 @@ keeper_has_granules(const struct layers *layers)
 int
 layer_keeper_begin(struct layers *layers, int fd, bool writable)
 {
-	struct layer_header *header = &layers->header;
+	const struct layer_header *header = &layers->header;
+	struct layer_header next;
 	char boot[LAYER_BOOT];
 	int r;
 
@@ -164,57 +202,58 @@ layer_keeper_begin(struct layers *layers, int fd, bool writable)
 	/* After a failed sync, blocks of the stable map may be in the page cache only. */
 	keeper_begin_stale(layers, strcmp(header->boot, LAYER_FAILED) == 0);
 	r = keeper_renew_recent(layers, fd);
-	memcpy(header->boot, boot, sizeof(boot));
-	return r == 0 ? layer_put_header(layers, fd) : r;
+	next = *header;
+	memcpy(next.boot, boot, sizeof(boot));
+	return r == 0 ? keeper_put_header(layers, fd, &next, keeper_sync, &fd) : r;
 }
 
 int
 layer_keeper_end(struct layers *layers, int fd)
 {
-	memset(layers->header.boot, 0, sizeof(layers->header.boot));
-	return layer_put_header(layers, fd);
+	struct layer_header next = layers->header;
+
+	memset(next.boot, 0, sizeof(next.boot));
+	return keeper_put_header(layers, fd, &next, keeper_sync, &fd);
 }
 
-/* A sync has failed, so the newest header may be lost, too. This one takes its place: the older one
- * is on stable storage. */
-static void
-keeper_fail(struct layers *layers, int fd)
+int
+layer_keeper_seal(struct layers *layers, int fd)
 {
+	struct layer_header next = layers->header;
 	int r;
 
-	if (layers->told_failure)
-		return;
-	memset(layers->header.boot, 0, sizeof(layers->header.boot));
-	memcpy(layers->header.boot, LAYER_FAILED, sizeof(LAYER_FAILED));
-	layers->header.sequence++;
-	r = keeper_write_header(layers, fd);
-	layers->told_failure = r == 0;
+	next.state = LAYER_SEALED;
+	memset(next.boot, 0, sizeof(next.boot));
+	r = keeper_put_header(layers, fd, &next, keeper_sync, &fd);
+	return r == 0 ? keeper_sync(&fd) : r;
+}
+
+/* committing held. */
+static int
+keeper_put_opening(struct layers *layers, int fd, int (*sync)(void *data), void *data)
+{
+	struct layer_header next = layers->header;
+	int r;
+
+	next.opening = layers->opening;
+	r = keeper_put_header(layers, fd, &next, sync, data);
+	if (r < 0 || !layers->held)
+		return r;
+	/* A power cut must not lose it and keep what is written in place. */
+	r = sync(data);
 	if (r < 0)
-		layers->header.sequence--;
-	/* The next commit fails, too, and tries this again. */
-	if (r < 0)
-		log_error("the header of a layer can't be written: %s; if the server is killed "
-			  "now, the next one may read what was lost as zeroes",
-			  strerror(-r));
+		keeper_fail(layers, fd);
+	return r;
 }
 
 int
 layer_keeper_enter(struct layers *layers, int fd, int (*sync)(void *data), void *data)
 {
-	int r = 0, failed = 0;
+	int r = 0;
 
 	pthread_mutex_lock(&layers->committing);
 	if (!layer_keeper_has_entered(layers)) {
-		/* As in layer_put_header(). */
-		r = failed = sync(data);
-		layers->header.opening = layers->opening;
-		if (r == 0)
-			r = keeper_write_header(layers, fd);
-		/* A power cut must not lose it and keep what is written in place. */
-		if (r == 0 && layers->held)
-			r = failed = sync(data);
-		if (failed < 0)
-			keeper_fail(layers, fd);
+		r = keeper_put_opening(layers, fd, sync, data);
 		atomic_store_explicit(&layers->entered, r == 0, memory_order_release);
 	}
 	pthread_mutex_unlock(&layers->committing);

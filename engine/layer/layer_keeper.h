@@ -82,6 +82,10 @@ layer_keeper_ticket(const struct layers *layers)
 int
 layer_keeper_end(struct layers *layers, int fd);
 
+/* The same, and that nobody writes to the layer any more; durable. */
+int
+layer_keeper_seal(struct layers *layers, int fd);
+
 /* Puts all that was written and marked before the ticket on stable storage. sync() does that for
  * what was written, and returns 0 or -errno; after an error, no later sync() may succeed, because
  * what was lost would stay lost. If another thread's commit has done all of it
