@@ -119,7 +119,7 @@ START_TEST(nonsense_is_refused)
 	} nonsense[] = {
 		{12, 0},                              /* state */
 		{12, 4},           {64, 0},           /* kind */
-		{64, 3},           {68, 33},          /* number of checkpoints */
+		{64, 4},           {68, 33},          /* number of checkpoints */
 		{68, 1},                              /* bytes behind the last one */
 		{152, 1},                             /* region */
 		{160 + 159, 1},                       /* a reason without end */
