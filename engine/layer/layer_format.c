@@ -156,7 +156,7 @@ layer_header_decode(struct layer_header *header, const uint8_t bytes[LAYER_HEADE
 		.base_modified = (int64_t)le64toh(raw.base_modified),
 		.base_id = raw.base_id,
 	};
-	if ((header->state != LAYER_WRITABLE && header->state != LAYER_SEALED) ||
+	if (header->state < LAYER_WRITABLE || header->state > LAYER_COMMITTING ||
 	    header->base > LAYER_BASE_LAYER || raw.boot[LAYER_BOOT - 1] ||
 	    raw.path[LAYER_PATH_MAX - 1] || !format_is_sane(header))
 		return -EBADMSG;
