@@ -73,7 +73,7 @@ BEGIN {
 	allowed["tool/show"] = "tool/guard tool/device tool/link tool/failure.h tool/system_file.h engine common"
 	allowed["tool/top"] = "tool/show tool/device tool/link tool/failure.h tool/system_file.h engine common"
 	allowed["tool/backup"] = "tool/show tool/device tool/link tool/failure.h nbd/wire.h common"
-	allowed["tool/verb"] = "engine/layer/layer_create.h tool/top tool/backup tool/keys tool/show tool/table tool/attach tool/guard tool/source tool/device tool/link tool/failure.h tool/nap.h tool/system_file.h common"
+	allowed["tool/verb"] = "engine/layer tool/top tool/backup tool/keys tool/show tool/table tool/attach tool/guard tool/source tool/device tool/link tool/failure.h tool/nap.h tool/system_file.h common"
 
 	allowed["plugins/loop"] = "engine/* control common"
 	allowed["man"] = "plugins/* server/* tool/* engine/* common"

@@ -17,8 +17,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Reads up to the end of the file. Returns the number of bytes, or -errno. */
-static ssize_t
+ssize_t
 layer_read_all(int fd, void *buffer, size_t length, uint64_t offset)
 {
 	size_t got = 0;
@@ -364,155 +363,6 @@ chain_open_base(int dir, const char *layer, const char *path, const char *allowe
 	return error_set(error, fd, "%s: its base %s: %s", layer, path, strerror(-fd));
 }
 
-/* ---- the chain, while it is opened from its top down */
-
-struct chain {
-	struct layers *layers;
-	const struct layer_wish *wish;
-	/* From the top down, to be turned round. */
-	struct layer_file files[LAYER_DEPTH_MAX + 1];
-	struct layer_header headers[LAYER_DEPTH_MAX + 1]; /* of those that are layers */
-	unsigned int count;
-	bool raw; /* the last one is no layer */
-};
-
-static int64_t
-chain_modified(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-}
-
-/* Returns the size of a file or block device in bytes, or -errno. */
-static int64_t
-chain_size(int fd, const struct stat *st)
-{
-	uint64_t bytes;
-
-	if (S_ISREG(st->st_mode))
-		return st->st_size;
-	if (!S_ISBLK(st->st_mode))
-		return -ENOTBLK;
-	return ioctl(fd, BLKGETSIZE64, &bytes) < 0 ? -errno : (int64_t)bytes;
-}
-
-static int
-chain_changed(struct chain *chain, char **error, const char *layer, const char *path,
-	      const char *what)
-{
-	if (chain->wish->changed_base) {
-		log_warning("%s: its base %s has changed: %s; with changed-base=on it is used all "
-			    "the same",
-			    layer, path, what);
-		chain->layers->mixed = true;
-		return 0;
-	}
-	return error_set(
-		error, -ESTALE,
-		"%s: its base %s has changed since the layer was made: %s; changed-base=on serves "
-		"a mixture of both",
-		layer, path, what);
-}
-
-/* Compares a base with what its layer says of it. `below`: its header; NULL: it is raw. */
-static int
-chain_check_base(struct chain *chain, const char *layer, const struct layer_header *header,
-		 const struct layer_header *below, const struct stat *st, int64_t size,
-		 char **error)
-{
-	const char *path = header->path;
-
-	if (below && memcmp(&below->id, &header->base_id, sizeof(below->id)) != 0)
-		return error_set(error, -ESTALE, "%s: its base %s is another layer now", layer,
-				 path);
-	if (below && below->state != LAYER_SEALED)
-		return error_set(error, -EBUSY, "%s: its base %s is not sealed", layer, path);
-	if (below && (uint64_t)size < below->data_at + below->size)
-		return error_set(error, -EBADMSG, "%s: its base %s was cut short", layer, path);
-	if (below && below->granule != header->granule)
-		return error_set(error, -ENOTSUP, "%s: its base %s has other granules", layer,
-				 path);
-	if (!below && (uint64_t)size != header->base_size)
-		return chain_changed(chain, error, layer, path, "its size is another one");
-	if (!below && S_ISREG(st->st_mode) && chain_modified(st) != header->base_modified)
-		return chain_changed(chain, error, layer, path, "it was modified later");
-	return 0;
-}
-
-static int
-chain_check_circle(const struct chain *chain, const struct stat *st, const char *path, char **error)
-{
-	for (unsigned int i = 0; i < chain->count; i++) {
-		if (S_ISREG(st->st_mode) && chain->files[i].device == st->st_dev &&
-		    chain->files[i].inode == st->st_ino)
-			return error_set(error, -ELOOP, "%s: its base %s is above it in the chain",
-					 chain->wish->path, path);
-	}
-	if (chain->count > LAYER_DEPTH_MAX)
-		return error_set(error, -ELOOP, "%s: it stands on more than %d files",
-				 chain->wish->path, LAYER_DEPTH_MAX);
-	return 0;
-}
-
-/* Adds the base of the last layer. `dir` is that layer's directory. Returns 0, or -errno with
- * *error. */
-static int
-chain_add_base(struct chain *chain, int dir, char **error)
-{
-	const struct layer_header *header = &chain->headers[chain->count - 1];
-	struct layer_header *below = &chain->headers[chain->count];
-	const char *layer = chain->files[chain->count - 1].path;
-	struct layer_file *file = &chain->files[chain->count];
-	struct layer_hold hold;
-	int CLEANUP_CLOSE fd =
-		chain_open_base(dir, layer, header->path, chain->wish->base_path, error);
-	struct stat st;
-	int64_t size;
-	int r;
-
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) < 0)
-		return error_set(error, -errno, "%s: %s", header->path, strerror(errno));
-	size = chain_size(fd, &st);
-	if (size < 0)
-		return error_set(error, (int)size,
-				 "%s: its base %s is not a regular file or a block "
-				 "device",
-				 layer, header->path);
-	fcntl(fd, F_SETFL, 0);
-	r = chain_check_circle(chain, &st, header->path, error);
-	/* Its own bytes never tell what it is: whoever writes to raw bytes can forge a header. */
-	chain->raw = header->base == LAYER_BASE_RAW;
-	if (r == 0)
-		r = layer_hold_begin(&hold, fd, chain->raw, layer, header->path, chain->wish,
-				     error);
-	if (r < 0)
-		return r;
-	/* Nobody changes it any more: what is compared now stays so. */
-	if (fstat(fd, &st) < 0 || (size = chain_size(fd, &st)) < 0)
-		r = error_set(error, -EIO, "%s: its base %s can't be looked at", layer,
-			      header->path);
-	if (r == 0 && !chain->raw)
-		r = layer_header_read(fd, header->path, below, error);
-	if (r == 0)
-		r = chain_check_base(chain, layer, header, chain->raw ? NULL : below, &st, size,
-				     error);
-	*file = (struct layer_file){
-		.path = r == 0 ? strdup(header->path) : NULL,
-		.start = chain->raw ? 0 : below->data_at,
-		.device = st.st_dev,
-		.inode = st.st_ino,
-		.hold = hold,
-	};
-	if (!file->path) {
-		layer_hold_end(&file->hold, fd);
-		return r < 0 ? r : -ENOMEM;
-	}
-	file->fd = steal_fd(&fd);
-	chain->count++;
-	return 0;
-}
-
 /* Returns a descriptor of the directory in which an open file lies, or -errno. It does not follow
  * the path by which the file was opened: a link there may lead elsewhere by now. */
 static int
@@ -537,20 +387,174 @@ chain_directory(int fd)
 	return steal_fd(&dir);
 }
 
+int
+layer_open_base(int fd, const char *layer, const struct layer_header *header, const char *allowed,
+		char **error)
+{
+	int CLEANUP_CLOSE dir = chain_directory(fd);
+
+	return dir < 0 ? error_set(error, dir, "%s: its directory: %s", layer, strerror(-dir))
+		       : chain_open_base(dir, layer, header->path, allowed, error);
+}
+
+/* ---- the chain, while it is opened from its top down */
+
+struct chain {
+	struct layers *layers;
+	const struct layer_wish *wish;
+	/* From the top down, to be turned round. */
+	struct layer_file files[LAYER_DEPTH_MAX + 1];
+	struct layer_header headers[LAYER_DEPTH_MAX + 1]; /* of those that are layers */
+	unsigned int count;
+	bool raw; /* the last one is no layer */
+};
+
+static int64_t
+chain_modified(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
+int64_t
+layer_base_size(int fd, const struct stat *st)
+{
+	uint64_t bytes;
+
+	if (S_ISREG(st->st_mode))
+		return st->st_size;
+	if (!S_ISBLK(st->st_mode))
+		return -ENOTBLK;
+	return ioctl(fd, BLKGETSIZE64, &bytes) < 0 ? -errno : (int64_t)bytes;
+}
+
+static int
+chain_changed(const struct layer_wish *wish, char **error, const char *layer, const char *path,
+	      const char *what)
+{
+	if (wish->changed_base) {
+		log_warning("%s: its base %s has changed: %s; with changed-base=on it is used all "
+			    "the same",
+			    layer, path, what);
+		return 1;
+	}
+	return error_set(
+		error, -ESTALE,
+		"%s: its base %s has changed since the layer was made: %s; changed-base=on serves "
+		"a mixture of both",
+		layer, path, what);
+}
+
+int
+layer_check_base(const struct layer_wish *wish, const char *layer,
+		 const struct layer_header *header, const struct layer_header *below,
+		 const struct stat *st, int64_t size, char **error)
+{
+	const char *path = header->path;
+
+	if (below && memcmp(&below->id, &header->base_id, sizeof(below->id)) != 0)
+		return error_set(error, -ESTALE, "%s: its base %s is another layer now", layer,
+				 path);
+	if (below && below->state != LAYER_SEALED)
+		return error_set(error, -EBUSY, "%s: its base %s is not sealed", layer, path);
+	if (below && (uint64_t)size < below->data_at + below->size)
+		return error_set(error, -EBADMSG, "%s: its base %s was cut short", layer, path);
+	if (below && below->granule != header->granule)
+		return error_set(error, -ENOTSUP, "%s: its base %s has other granules", layer,
+				 path);
+	/* A commit changes it, and lets it grow. */
+	if (!below && header->state == LAYER_COMMITTING && (uint64_t)size == header->size)
+		return 0;
+	if (!below && (uint64_t)size != header->base_size)
+		return chain_changed(wish, error, layer, path, "its size is another one");
+	if (!below && S_ISREG(st->st_mode) && header->state != LAYER_COMMITTING &&
+	    chain_modified(st) != header->base_modified)
+		return chain_changed(wish, error, layer, path, "it was modified later");
+	return 0;
+}
+
+static int
+chain_check_circle(const struct chain *chain, const struct stat *st, const char *path, char **error)
+{
+	for (unsigned int i = 0; i < chain->count; i++) {
+		if (S_ISREG(st->st_mode) && chain->files[i].device == st->st_dev &&
+		    chain->files[i].inode == st->st_ino)
+			return error_set(error, -ELOOP, "%s: its base %s is above it in the chain",
+					 chain->wish->path, path);
+	}
+	if (chain->count > LAYER_DEPTH_MAX)
+		return error_set(error, -ELOOP, "%s: it stands on more than %d files",
+				 chain->wish->path, LAYER_DEPTH_MAX);
+	return 0;
+}
+
+/* Adds the base of the last layer. Returns 0, or -errno with *error. */
+static int
+chain_add_base(struct chain *chain, char **error)
+{
+	const struct layer_header *header = &chain->headers[chain->count - 1];
+	struct layer_header *below = &chain->headers[chain->count];
+	const char *layer = chain->files[chain->count - 1].path;
+	struct layer_file *file = &chain->files[chain->count];
+	struct layer_hold hold;
+	int CLEANUP_CLOSE fd = layer_open_base(chain->files[chain->count - 1].fd, layer, header,
+					       chain->wish->base_path, error);
+	struct stat st;
+	int64_t size;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		return error_set(error, -errno, "%s: %s", header->path, strerror(errno));
+	size = layer_base_size(fd, &st);
+	if (size < 0)
+		return error_set(error, (int)size,
+				 "%s: its base %s is not a regular file or a block "
+				 "device",
+				 layer, header->path);
+	fcntl(fd, F_SETFL, 0);
+	r = chain_check_circle(chain, &st, header->path, error);
+	/* Its own bytes never tell what it is: whoever writes to raw bytes can forge a header. */
+	chain->raw = header->base == LAYER_BASE_RAW;
+	if (r == 0)
+		r = layer_hold_begin(&hold, fd, chain->raw, layer, header->path, chain->wish,
+				     error);
+	if (r < 0)
+		return r;
+	/* Nobody changes it any more: what is compared now stays so. */
+	if (fstat(fd, &st) < 0 || (size = layer_base_size(fd, &st)) < 0)
+		r = error_set(error, -EIO, "%s: its base %s can't be looked at", layer,
+			      header->path);
+	if (r == 0 && !chain->raw)
+		r = layer_header_read(fd, header->path, below, error);
+	if (r == 0)
+		r = layer_check_base(chain->wish, layer, header, chain->raw ? NULL : below, &st,
+				     size, error);
+	chain->layers->mixed = chain->layers->mixed || r > 0;
+	*file = (struct layer_file){
+		.path = r < 0 ? NULL : strdup(header->path),
+		.start = chain->raw ? 0 : below->data_at,
+		.device = st.st_dev,
+		.inode = st.st_ino,
+		.hold = hold,
+	};
+	if (!file->path) {
+		layer_hold_end(&file->hold, fd);
+		return r < 0 ? r : -ENOMEM;
+	}
+	file->fd = steal_fd(&fd);
+	chain->count++;
+	return 0;
+}
+
 /* Adds one base after the other. */
 static int
 chain_descend(struct chain *chain, char **error)
 {
 	int r = 0;
 
-	while (r == 0 && !chain->raw && chain->headers[chain->count - 1].base != LAYER_BASE_NONE) {
-		const struct layer_file *file = &chain->files[chain->count - 1];
-		int CLEANUP_CLOSE dir = chain_directory(file->fd);
-
-		r = dir < 0 ? error_set(error, dir, "%s: its directory: %s", file->path,
-					strerror(-dir))
-			    : chain_add_base(chain, dir, error);
-	}
+	while (r == 0 && !chain->raw && chain->headers[chain->count - 1].base != LAYER_BASE_NONE)
+		r = chain_add_base(chain, error);
 	return r;
 }
 
@@ -639,6 +643,11 @@ layers_open(int fd, const struct layer_wish *wish, struct layers **result, char 
 	chain->layers = layers;
 	chain->wish = wish;
 	r = layer_header_read(fd, wish->path, &chain->headers[0], error);
+	if (r == 0 && chain->headers[0].state == LAYER_COMMITTING && !wish->commit)
+		r = error_set(error, -EBUSY,
+			      "%s: a commit into its base was interrupted; `nbdloop layer commit "
+			      "%s` carries it on",
+			      wish->path, wish->path);
 	if (r == 0 && fstat(fd, &st) < 0)
 		r = error_set(error, -errno, "%s: %s", wish->path, strerror(errno));
 	if (r == 0 && (uint64_t)st.st_size < chain->headers[0].data_at + chain->headers[0].size)

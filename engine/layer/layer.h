@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* The most files below the topmost layer. */
@@ -75,12 +76,34 @@ struct layer_wish {
 	bool force;            /* also if the kernel may write to a base */
 	bool changed_base;     /* also if a base has changed */
 	enum lock_choice lock; /* of bases: LOCK_OFF takes none */
+	bool commit;           /* also if a commit into its base was interrupted */
 };
 
 /* Reads the header that counts. Returns 0, or -errno with *error, a sentence that begins with
  * `path` (the caller frees it). */
 int
 layer_header_read(int fd, const char *path, struct layer_header *header, char **error);
+
+/* Reads up to the end of the file. Returns the number of bytes, or -errno. */
+ssize_t
+layer_read_all(int fd, void *buffer, size_t length, uint64_t offset);
+
+/* Returns the size of a file or block device in bytes, or -errno. */
+int64_t
+layer_base_size(int fd, const struct stat *st);
+
+/* Returns a descriptor for reading of the base that a header names, if it lies where bases may; or
+ * -errno with *error, as above. `fd` is that of the layer, and `allowed` a wish's .base_path. */
+int
+layer_open_base(int fd, const char *layer, const struct layer_header *header, const char *allowed,
+		char **error);
+
+/* Compares a base with what its layer says of it. `below`: its header; NULL: it is raw. Returns 0;
+ * 1: it has changed, and the wish allows that; or -errno with *error, as above. */
+int
+layer_check_base(const struct layer_wish *wish, const char *layer,
+		 const struct layer_header *header, const struct layer_header *below,
+		 const struct stat *st, int64_t size, char **error);
 
 /* Opens the chain whose topmost layer is open as `fd`, which stays the caller's and outlives the
  * chain. May wait for the file system. Returns 0 and the caller closes *layers with layers_close(),

@@ -233,6 +233,33 @@ layer_lock_file(struct backing *backing, const struct image_config *wanted, char
 		     : backing_file.lock(backing, &config, &whole, backing->writable, false, error);
 }
 
+/* Sets whether the backing is meant to be a layer. A path in /proc, by which nbdloop's servers open
+ * the image of a device, says nothing: the name that the file has now does. If it was renamed, its
+ * beginning tells that it may be a layer, whose raw bytes must not be served. Returns 0, or -EINVAL
+ * with *error. */
+static int
+layer_recognize(const struct backing *backing, bool *is_one, char **error)
+{
+	char link[64], name[4096];
+	uint8_t head[8];
+	ssize_t n;
+
+	*is_one = !backing->block_device && layer_is_named(backing->path);
+	if (*is_one || backing->block_device || strncmp(backing->path, "/proc/", 6) != 0)
+		return 0;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", backing->fd);
+	n = readlink(link, name, sizeof(name) - 1);
+	name[n < 0 ? 0 : n] = '\0';
+	*is_one = layer_is_named(name);
+	if (*is_one || pread(backing->fd, head, sizeof(head), 0) != sizeof(head) ||
+	    !layer_header_is_one(head))
+		return 0;
+	return error_set(error, -EINVAL,
+			 "%s: it begins as a layer does, but its name does not end in .layer: "
+			 "rename it if it is one; nbdloopd serves it as raw bytes by its name",
+			 backing->path);
+}
+
 int
 layer_backing_adopt(struct backing *backing, const struct image_config *config, char **error)
 {
@@ -243,10 +270,11 @@ layer_backing_adopt(struct backing *backing, const struct image_config *config, 
 		.changed_base = config->changed_base == TRISTATE_ON,
 		.lock = config->lock,
 	};
-	int r;
+	bool is_one;
+	int r = layer_recognize(backing, &is_one, error);
 
-	if (backing->block_device || !layer_is_named(backing->path))
-		return 0;
+	if (r < 0 || !is_one)
+		return r;
 	r = layer_lock_file(backing, config, error);
 	if (r == 0)
 		r = layers_open(backing->fd, &wish, &backing->layers, error);

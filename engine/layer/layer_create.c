@@ -37,8 +37,13 @@ create_take_layer(struct layer_header *header, int fd, const char *base, char **
 			"%s: this layer is still written to; `nbdloop clone --seal %s` makes "
 			"it a base",
 			base, base);
+	if (header->granule && header->granule != below.granule)
+		return error_set(error, -EINVAL,
+				 "%s: layers on this one must have its granules, %llu bytes", base,
+				 (unsigned long long)below.granule);
 	header->base = LAYER_BASE_LAYER;
 	header->base_size = below.size;
+	header->base_modified = 0;
 	header->base_id = below.id;
 	header->granule = below.granule;
 	return 0;
@@ -55,29 +60,8 @@ create_take_raw(struct layer_header *header, int fd, const struct stat *st, cons
 	header->base = LAYER_BASE_RAW;
 	header->base_size = bytes;
 	header->base_modified = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+	header->base_id = (struct layer_id){{0}};
 	return 0;
-}
-
-/* Sets the members that tell of the base. Nobody may write to it while they are taken. */
-static int
-create_take_base(struct layer_header *header, const char *base, char **error)
-{
-	static const struct lock_part whole = {0, UINT64_MAX};
-	int CLEANUP_CLOSE fd = open(base, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	int r;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(error, -errno, "%s: %s", base, strerror(errno));
-	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
-		return error_set(error, -ENOTBLK, "%s: is not a regular file or a block device",
-				 base);
-	r = lock_take(fd, base, LOCK_AUTO, &whole, false, false, error);
-	if (r < 0)
-		return r;
-	return S_ISREG(st.st_mode) && layer_is_named(base)
-		       ? create_take_layer(header, fd, base, error)
-		       : create_take_raw(header, fd, &st, base, error);
 }
 
 /* Sets the path of the base: from the layer's directory on, if it lies there, so that both can be
@@ -99,8 +83,36 @@ create_name_base(struct layer_header *header, const char *path, const char *base
 	if (strlen(name) >= sizeof(header->path))
 		return error_set(error, -ENAMETOOLONG, "%s: the path is too long for a layer",
 				 base);
+	memset(header->path, 0, sizeof(header->path));
 	strcpy(header->path, name);
 	return 0;
+}
+
+int
+layer_take_base(struct layer_header *header, const char *path, const char *base, char **error)
+{
+	static const struct lock_part whole = {0, UINT64_MAX};
+	int CLEANUP_CLOSE fd = open(base, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_set(error, -errno, "%s: %s", base, strerror(errno));
+	if (!S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode))
+		return error_set(error, -ENOTBLK, "%s: is not a regular file or a block device",
+				 base);
+	r = lock_take(fd, base, LOCK_AUTO, &whole, false, false, error);
+	if (r == 0)
+		r = S_ISREG(st.st_mode) && layer_is_named(base)
+			    ? create_take_layer(header, fd, base, error)
+			    : create_take_raw(header, fd, &st, base, error);
+	if (r == 0)
+		r = create_name_base(header, path, base, error);
+	if (r < 0)
+		return r;
+	header->size = header->size ? header->size : header->base_size;
+	header->visible = header->size < header->base_size ? header->size : header->base_size;
+	return steal_fd(&fd);
 }
 
 /* ---- the file */
@@ -148,28 +160,23 @@ int
 layer_create(const char *path, const char *base, uint64_t size, uint64_t granule, char **error)
 {
 	/* The first header is where a layer is known by. */
-	struct layer_header header = {.state = LAYER_WRITABLE, .sequence = 2};
+	struct layer_header header = {
+		.state = LAYER_WRITABLE, .sequence = 2, .size = size, .granule = granule};
+	int CLEANUP_CLOSE base_fd = -1;
 	int r;
 
 	*error = NULL;
 	if (!layer_is_named(path))
 		return error_set(error, -EINVAL,
 				 "%s: the name of a layer ends in .layer, as in vm1.layer", path);
-	header.granule = granule ? granule : LAYER_GRANULE_MIN;
-	r = create_take_base(&header, base, error);
-	if (r == 0)
-		r = create_name_base(&header, path, base, error);
-	if (r < 0)
-		return r;
-	if (granule && granule != header.granule)
-		return error_set(error, -EINVAL,
-				 "%s: layers on this one must have its granules, %llu bytes", base,
-				 (unsigned long long)header.granule);
-	header.size = size ? size : header.base_size;
+	/* Nobody may write to the base until the layer is made. */
+	base_fd = layer_take_base(&header, path, base, error);
+	if (base_fd < 0)
+		return base_fd;
+	header.granule = header.granule ? header.granule : LAYER_GRANULE_MIN;
 	if (header.size > LAYER_SIZE_MAX)
 		return error_set(error, -EFBIG, "%s: a disk of %llu bytes is too large for a layer",
 				 path, (unsigned long long)header.size);
-	header.visible = header.size < header.base_size ? header.size : header.base_size;
 	layer_header_place(&header);
 	if (getrandom(&header.id, sizeof(header.id), 0) != sizeof(header.id))
 		return error_set(error, -EIO, "getrandom: %s", strerror(errno));
@@ -177,39 +184,78 @@ layer_create(const char *path, const char *base, uint64_t size, uint64_t granule
 	return r < 0 ? error_set(error, r, "%s: %s", path, strerror(-r)) : 0;
 }
 
-/* ---- sealing */
+/* ---- changing a layer that no server has */
 
-static int
-seal_sync(void *data)
+int
+layer_open_alone(const char *path, char **error)
+{
+	int CLEANUP_CLOSE fd = -1;
+	int r;
+
+	*error = NULL;
+	if (!layer_is_named(path))
+		return error_set(error, -EINVAL, "%s: the name of a layer ends in .layer", path);
+	fd = regular_file_open(path, O_RDWR);
+	if (fd < 0)
+		return error_set(error, fd, "%s: %s", path, regular_file_strerror(-fd));
+	r = lock_take_alone(fd, path, false, error);
+	return r < 0 ? r : steal_fd(&fd);
+}
+
+int
+layer_sync(void *data)
 {
 	return fdatasync(*(int *)data) < 0 ? -errno : 0;
 }
 
 int
+layer_header_write(struct layer_header *header, int fd)
+{
+	int r = 0;
+
+	for (unsigned int copy = 0; copy < 2 && r == 0; copy++) {
+		r = layer_sync(&fd);
+		header->sequence++;
+		if (r == 0)
+			r = create_write(fd, header);
+	}
+	return r;
+}
+
+int
+layer_settle(struct layers *layers, int fd)
+{
+	int r = layer_keeper_begin(layers, fd, true);
+
+	/* The write-back of an earlier process may have failed unnoticed. */
+	if (r == 0)
+		r = create_write(fd, &layers->header);
+	if (r == 0)
+		r = layer_keeper_commit(layers, fd, layer_keeper_ticket(layers), layer_sync, &fd);
+	if (r == 0)
+		memset(layers->header.boot, 0, sizeof(layers->header.boot));
+	return r;
+}
+
+int
 layer_seal(const char *path, char **error)
 {
-	static const struct lock_part whole = {0, UINT64_MAX};
-	int CLEANUP_CLOSE fd = regular_file_open(path, O_RDWR);
+	int CLEANUP_CLOSE fd = layer_open_alone(path, error);
 	const struct layer_wish wish = {.path = path, .base_path = "/", .lock = LOCK_AUTO};
 	struct layers *layers = NULL;
 	int r;
 
-	*error = NULL;
 	if (fd < 0)
-		return error_set(error, fd, "%s: %s", path, regular_file_strerror(fd));
-	if (!layer_is_named(path))
-		return error_set(error, -EINVAL, "%s: the name of a layer ends in .layer", path);
-	r = lock_take(fd, path, LOCK_EXCLUSIVE, &whole, true, false, error);
-	if (r == 0)
-		r = layers_open(fd, &wish, &layers, error);
+		return fd;
+	r = layers_open(fd, &wish, &layers, error);
 	if (r < 0)
 		return r;
 	/* What the last server has acknowledged is in the recent map only. */
-	r = layer_keeper_begin(layers, fd, true);
-	if (r == 0)
-		r = layer_keeper_commit(layers, fd, layer_keeper_ticket(layers), seal_sync, &fd);
-	if (r == 0)
-		r = layer_keeper_seal(layers, fd);
+	r = layer_settle(layers, fd);
+	if (r == 0) {
+		layers->header.state = LAYER_SEALED;
+		r = layer_header_write(&layers->header, fd);
+	}
 	layers_close(layers);
 	return r < 0 ? error_set(error, r, "%s: %s", path, strerror(-r)) : 0;
 }

@@ -160,7 +160,7 @@ layer_header_decode(struct layer_header *header, const uint8_t bytes[LAYER_HEADE
 		.base_id = raw.base_id,
 		.opening = le64toh(raw.opening),
 	};
-	if ((header->state != LAYER_WRITABLE && header->state != LAYER_SEALED) ||
+	if (header->state < LAYER_WRITABLE || header->state > LAYER_COMMITTING ||
 	    header->base > LAYER_BASE_LAYER || raw.boot[LAYER_BOOT - 1] ||
 	    raw.path[LAYER_PATH_MAX - 1] || !format_is_sane(header))
 		return -EBADMSG;

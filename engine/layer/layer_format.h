@@ -13,7 +13,7 @@
  * Header
  *	   0     8  "nbdloopL"
  *	   8     4  version: 1
- *	  12     4  state: 1 writable, 2 sealed
+ *	  12     4  state: 1 writable, 2 sealed, 3 half committed: its base has some of its granules
  *	  16     8  sequence: of two headers that are whole, the higher one counts
  *	  24    16  identity, random
  *	  40     8  size of the disk, in bytes
@@ -66,6 +66,7 @@
 enum layer_state {
 	LAYER_WRITABLE = 1,
 	LAYER_SEALED,
+	LAYER_COMMITTING,
 };
 
 enum layer_base {

@@ -173,6 +173,15 @@ keeper_has_granules(const struct layers *layers)
 }
 
 int
+layer_draw_opening(uint64_t *opening)
+{
+	if (getrandom(opening, sizeof(*opening), 0) != sizeof(*opening))
+		return -EIO;
+	*opening = *opening >> 1 | 1;
+	return 0;
+}
+
+int
 layer_keeper_begin(struct layers *layers, int fd, bool writable)
 {
 	const struct layer_header *header = &layers->header;
@@ -184,12 +193,9 @@ layer_keeper_begin(struct layers *layers, int fd, bool writable)
 	if (!boot[0])
 		return -ENODATA;
 	layers->held = keeper_has_granules(layers);
-	if (writable &&
-	    getrandom(&layers->opening, sizeof(layers->opening), 0) != sizeof(layers->opening))
-		return -EIO;
-	/* Neither 0 nor negative. */
-	if (writable)
-		layers->opening = layers->opening >> 1 | 1;
+	r = writable ? layer_draw_opening(&layers->opening) : 0;
+	if (r < 0)
+		return r;
 	if (strcmp(boot, header->boot) == 0) {
 		r = layers_load_recent(layers, fd);
 		/* Which of them the stable map lacks is not known. */
@@ -214,18 +220,6 @@ layer_keeper_end(struct layers *layers, int fd)
 
 	memset(next.boot, 0, sizeof(next.boot));
 	return keeper_put_header(layers, fd, &next, keeper_sync, &fd);
-}
-
-int
-layer_keeper_seal(struct layers *layers, int fd)
-{
-	struct layer_header next = layers->header;
-	int r;
-
-	next.state = LAYER_SEALED;
-	memset(next.boot, 0, sizeof(next.boot));
-	r = keeper_put_header(layers, fd, &next, keeper_sync, &fd);
-	return r == 0 ? keeper_sync(&fd) : r;
 }
 
 /* committing held. */

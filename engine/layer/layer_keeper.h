@@ -42,6 +42,10 @@ struct layer_span {
 int
 layer_keeper_begin(struct layers *layers, int fd, bool writable);
 
+/* Draws the number of an opening, which is neither 0 nor negative. Returns 0 or -errno. */
+int
+layer_draw_opening(uint64_t *opening);
+
 /* Returns whether layer_keeper_enter() has succeeded. */
 static inline bool
 layer_keeper_has_entered(const struct layers *layers)
@@ -81,10 +85,6 @@ layer_keeper_ticket(const struct layers *layers)
  * -errno. */
 int
 layer_keeper_end(struct layers *layers, int fd);
-
-/* The same, and that nobody writes to the layer any more; durable. */
-int
-layer_keeper_seal(struct layers *layers, int fd);
 
 /* Puts all that was written and marked before the ticket on stable storage. sync() does that for
  * what was written, and returns 0 or -errno; after an error, no later sync() may succeed, because

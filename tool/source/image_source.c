@@ -352,6 +352,9 @@ image_source_is_lost(struct source *source, bool *crashed, char **why)
 	image_source_listen(source);
 	server_process_fini(&image->server);
 	source_close_connections(source);
+	/* No next server replaces the socket that one that was killed has left. */
+	if (source->control && image_source_is_empty(source))
+		unlink(source->control);
 	*crashed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 	if (WIFSIGNALED(status))
 		*why = g_strdup_printf("the server was killed by signal %d (%s)", WTERMSIG(status),

@@ -15,12 +15,11 @@
 #include <string.h>
 
 const struct verb *const verbs[] = {
-	&verb_adopt,  &verb_attach,     &verb_backup, &verb_change,
-	&verb_check,  &verb_checkpoint, &verb_clone,  &verb_detach,
-	&verb_export, &verb_keys,       &verb_list,   &verb_replace_server,
-	&verb_resize, &verb_restore,    &verb_set,    &verb_snapshot,
-	&verb_start,  &verb_status,     &verb_stop,   &verb_top,
-	NULL,
+	&verb_adopt,      &verb_attach,   &verb_backup,         &verb_change, &verb_check,
+	&verb_checkpoint, &verb_clone,    &verb_detach,         &verb_export, &verb_keys,
+	&verb_layer,      &verb_list,     &verb_replace_server, &verb_resize, &verb_restore,
+	&verb_set,        &verb_snapshot, &verb_start,          &verb_status, &verb_stop,
+	&verb_top,        NULL,
 };
 
 enum parsed {
@@ -162,6 +161,8 @@ verb_run(const struct verb *verb, int argc, char **argv)
 	options_free(rows_of(verb), options);
 	if (error)
 		log_error("%s", error->message);
+	if (error && verb->failure_exit)
+		return verb->failure_exit(error);
 	if (done)
 		return EXIT_SUCCESS;
 	if (parsed == REFUSED)

@@ -22,9 +22,11 @@ struct verb_call {
 
 struct verb {
 	const char *name;
-	const char *help;              /* a line of nbdloop --help */
-	const char *synopsis;          /* what follows the verb: "[OPTION]... DEVICE" */
-	const char *summary;           /* a sentence for the verb's --help */
+	const char *help;     /* a line of nbdloop --help */
+	const char *synopsis; /* what follows the verb: "[OPTION]... DEVICE" */
+	const char *summary;  /* a sentence for the verb's --help */
+	/* The exit status after an error of run(), in place of .failure_status. */
+	int (*failure_exit)(const GError *error);
 	const struct option_row *rows; /* NULL: there are no options */
 	size_t options_size;           /* of the structure that has the rows' fields, bytes */
 	void (*show_more)(FILE *out);  /* what --help ends with, or NULL */
@@ -42,7 +44,7 @@ struct verb {
 extern const struct verb *const verbs[];
 
 extern const struct verb verb_adopt, verb_attach, verb_backup, verb_change, verb_check,
-	verb_checkpoint, verb_clone, verb_detach, verb_export, verb_keys, verb_list,
+	verb_checkpoint, verb_clone, verb_detach, verb_export, verb_keys, verb_layer, verb_list,
 	verb_replace_server, verb_resize, verb_restore, verb_set, verb_snapshot, verb_start,
 	verb_status, verb_stop, verb_top;
 

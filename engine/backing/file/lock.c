@@ -410,23 +410,20 @@ keep_claim(int fd, const struct claim *claim)
 	set_range(fd, F_UNLCK, KEEPERS_BASE, KEEPERS_BASE + (off_t)BACKING_PART_END);
 }
 
-int
-lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
-	  bool writable, bool locked, char **error)
+/* The lock of lock_take() without its message. *start: where the lock in the way begins. */
+static int
+lock_try(int fd, enum lock_choice choice, const struct lock_part *part, bool writable, bool locked,
+	 off_t *start)
 {
-	enum lock_choice resolved = lock_resolve(choice, writable);
-	const struct claim claim = claim_for(resolved, part, writable),
+	const struct claim claim = claim_for(lock_resolve(choice, writable), part, writable),
 			   reader = claim_for(lock_resolve(choice, false), part, false);
-	off_t start = ANY;
 	int r;
 
-	if (resolved == LOCK_OFF)
-		return 0;
 	/* Takes the locks first and checks after that, so that of two programs that start together,
 	 * at least one sees the other. */
 	r = take_bytes(fd, &claim);
 	if (r == 0)
-		r = check_claim_patiently(fd, &claim, true, &start);
+		r = check_claim_patiently(fd, &claim, true, start);
 	/* Releases the rest of an earlier lock: a reader lets no program write, but a shared writer
 	 * does. */
 	if (r == 0)
@@ -435,8 +432,36 @@ lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_p
 		keep_claim(fd, &reader);
 	else
 		lock_drop(fd);
+	return r;
+}
+
+int
+lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
+	  bool writable, bool locked, char **error)
+{
+	off_t start = ANY;
+	int r;
+
+	if (lock_resolve(choice, writable) == LOCK_OFF)
+		return 0;
+	r = lock_try(fd, choice, part, writable, locked, &start);
 	return r < 0 ? lock_explain(r, fd, start, path, lock_resolved_name(choice, writable), error)
 		     : 0;
+}
+
+int
+lock_take_alone(int fd, const char *path, bool locked, char **error)
+{
+	static const struct lock_part whole = {0, UINT64_MAX};
+	char holder[LOCK_HOLDER];
+	off_t start = ANY;
+	int r = lock_try(fd, LOCK_EXCLUSIVE, &whole, true, locked, &start);
+
+	if (r == -EAGAIN) {
+		find_holder(fd, start, false, holder);
+		return error_set(error, r, "%s: %s is using it; stop it first", path, holder);
+	}
+	return r < 0 ? error_set(error, r, "%s: it can't be locked: %s", path, strerror(-r)) : 0;
 }
 
 int

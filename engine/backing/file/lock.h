@@ -30,6 +30,11 @@ int
 lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,
 	  bool writable, bool locked, char **error);
 
+/* Takes the exclusive lock of a command that works on the file while nobody else does. Otherwise as
+ * lock_take(). */
+int
+lock_take_alone(int fd, const char *path, bool locked, char **error);
+
 /*
  * Takes a lock for `choice` on another descriptor of a file on which lock_take() is used. It keeps
  * nobody away, and may be taken again. But the client of a network file system fails only the

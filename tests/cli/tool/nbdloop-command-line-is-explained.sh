@@ -21,7 +21,7 @@ refuses() # REGEX ARGUMENT...
 }
 
 verbs=$(nbdloop --help | sed -n 's/^    \([a-z][a-z-]*\)  .*/\1/p')
-expect_equal "verbs" "adopt attach backup change check checkpoint detach export keys list replace-server resize restore set snapshot start status stop top" "$(echo $verbs)"
+expect_equal "verbs" "adopt attach backup change check checkpoint clone detach export keys layer list replace-server resize restore set snapshot start status stop top" "$(echo $verbs)"
 expect_equal "version" "nbdloop $(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$top_builddir/config.h")" "$(nbdloop --version)"
 
 # --help lists the options; nbdloop knows each listed option and rejects any other.
@@ -37,9 +37,11 @@ for verb in $verbs; do
 		;;
 	backup) wanted="bitmap connections expire export force format freeze help incremental json keep keep-daily keep-weekly metrics next-bitmap scratch scratch-size state timeout verify" ;;
 	check) wanted="help timeout" ;;
+	clone) wanted="granule help seal size" ;;
 	detach) wanted="all help lazy" ;;
 	export) wanted="allow allow-write bandwidth-limit client-bandwidth-limit client-connections-limit client-iops-limit clients connections-limit direct-io help iops-limit json noheadings output" ;;
 	keys) wanted="client days help replace server" ;;
+	layer) wanted="base base-path force help json repair" ;;
 	list) wanted="associated help json noheadings offset output output-all raw" ;;
 	restore) wanted="connections force help json timeout until" ;;
 	set) wanted="allow allow-write bandwidth-limit client-bandwidth-limit client-connections-limit client-iops-limit connections-limit direct-io help iops-limit" ;;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Each verb of nbdloop has a section in the manual, with an entry for each option of its help; those
-# of set are in the manual of nbdloop export, which has the same.
+# of set are in the manual of nbdloop export, which has the same, and those of layer in
+# nbdloop-clone(7).
 . "$(dirname "$0")/../../lib/functions.sh"
 
 require_nbdloop
@@ -23,6 +24,7 @@ options_of_manual() # VERB
 {
 	local own=$top_builddir/man/nbdloop-$1.8 any=0
 	[ ! -e "$own" ] || any=1
+	[ "$1" != layer ] || own=$top_builddir/man/nbdloop-clone.7
 	[ -e "$own" ] || own=$manual
 	sed -e 's/\\-/-/g' -e 's/\\f[A-Z]//g' -e 's/\\f(..//g' "$own" |
 		awk -v "verb=$1" -v any=$any '/^\.S[SH] /{inside = any || $2 == "\"nbdloop" && $3 == verb; found += inside} inside; END {exit !found}' |

@@ -170,6 +170,9 @@ offers "nbdloop backup we" web
 offers "nbdloop backup me" merge
 stop_server
 offers "nbdloop keys ps" psk
+offers "nbdloop layer co" commit
+offers "nbdloop layer info dis" disk.img
+offers "nbdloop clone dis" disk.img
 offers "nbdloop list --offset " ""
 offers "nbdloopd --engine " "auto io_uring aio threads"
 offers "nbdloopd --tls=" "off allow require auto"
