@@ -299,6 +299,8 @@ reload_open(struct exports *exports, struct export_config *config, struct reload
 	if (exports_open(exports, config, &error) < 0) {
 		log_error("%s", error ? error : "out of memory");
 		summary->failed++;
+		if (!summary->error)
+			summary->error = steal_pointer(&error);
 	} else if (again) {
 		summary->reopened++;
 	} else {
