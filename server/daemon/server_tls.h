@@ -43,8 +43,8 @@ server_tls_read(struct server_tls *tls, const struct server_config *config, char
 int
 server_tls_start(struct server_tls *tls);
 
-/* Reads the files again, for new connections. Waits for them. Returns 1 if they are in use now, 0 if
- * there is no TLS, or -1: they are of no use, as the log says, and TLS goes on with the old ones. */
+/* Reads the files again, for new connections. Waits for them. Returns 1 if they are in use now, 0
+ * if there is no TLS, or -1: they are of no use, as the log says, and TLS goes on with the old. */
 int
 server_tls_reread(struct server_tls *tls);
 
