@@ -3,6 +3,7 @@
 
 #include "engine/backing/ceph/rbd_name.h"
 #include "engine/backing/file/file.h"
+#include "engine/backing/http/http_name.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -11,7 +12,8 @@
 #include <string.h>
 
 /* The one without a prefix is the last one. */
-const struct image_kind *const image_kinds[] = {&image_kind_ceph, &image_kind_file, NULL};
+const struct image_kind *const image_kinds[] = {&image_kind_ceph, &image_kind_http,
+						&image_kind_file, NULL};
 
 static bool
 image_kind_has(const struct image_kind *kind, const char *image)

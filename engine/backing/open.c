@@ -3,10 +3,11 @@
 
 #include "engine/backing/ceph/rbd.h"
 #include "engine/backing/file/file.h"
+#include "engine/backing/http/http.h"
 #include "engine/backing/image_kinds.h"
 
 /* A file is the last one. */
-static const struct backing_kind *const kinds[] = {&backing_rbd, &backing_file};
+static const struct backing_kind *const kinds[] = {&backing_rbd, &backing_http, &backing_file};
 
 static const struct backing_kind *
 backing_kind_of(const struct image_kind *facts)

@@ -405,7 +405,7 @@ config_visit_differences(const struct server_config *a, const struct server_conf
 #define LIMIT(scope_, name_) EXPORT(limit_options[scope_].name_)
 
 /* Room for the rows of an export and of its image, and for the one that ends them. */
-#define EXPORT_ROWS_MAX 32
+#define EXPORT_ROWS_MAX 40
 
 static const char *const tls_choices[] = {"auto", "off", "allow", "require", NULL};
 static const char *const logs[] = {"stderr", "syslog", NULL};
