@@ -151,7 +151,7 @@ set_options(struct table_entry *entry, const char *text, GError **error)
 		if (!*name)
 			return failure(
 				error, EINVAL,
-				"an option is missing: \"%s\" has a comma or an equals sign too many",
+				"an option is missing: \"%s\" has an extra comma or equals sign",
 				text);
 		if (is_given(words, word, name))
 			return failure(error, EINVAL, "the option %s is given twice", name);
