@@ -23,7 +23,7 @@ secret_file_read(struct secret_file *file, const char *path, char **error);
 #define SECRET_FILE_IS_OPEN(mode) ((mode) & (S_IROTH | S_IWOTH))
 
 /* The end of a warning about such a file, for printf(): its mode, its path. */
-#define SECRET_FILE_OPEN "mode %03o lets every user of this machine at it: chmod o= %s"
+#define SECRET_FILE_OPEN "every user of this machine can use it (mode %03o): chmod o= %s"
 
 void
 secret_file_fini(struct secret_file *file);

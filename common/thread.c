@@ -72,6 +72,7 @@ static const char *const names[THREAD_KINDS] = {
 	[THREAD_SWEEPER] = "sweeper",
 	[THREAD_HANDSHAKES] = "handshakes",
 	[THREAD_HTTP] = "http",
+	[THREAD_FETCHES] = "fetches",
 	[THREAD_RINGS] = "rings",
 };
 

@@ -34,7 +34,8 @@ enum thread_kind {
 	THREAD_SWEEPER,    /* of the page cache */
 	THREAD_HANDSHAKES, /* of TLS */
 	THREAD_HTTP,
-	THREAD_RINGS, /* makes io_uring's rings (engine/backend/restriction.h) */
+	THREAD_FETCHES, /* asks nbdloop-fetch (engine/backing/http/fetcher.h); may be older, too */
+	THREAD_RINGS,   /* makes io_uring's rings (engine/backend/restriction.h) */
 };
 #define THREAD_KINDS (THREAD_RINGS + 1)
 

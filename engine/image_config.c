@@ -112,6 +112,10 @@ const struct option_row image_option_rows[] = {
 	},
 	{IMAGE_OPTION_CLUSTER_TIMEOUT, .field = FIELD(cluster_timeout),
 	 .help = "longest wait of a request for the Ceph cluster; 0 means no limit"},
+	{IMAGE_OPTION_BASE_CA, .field = FIELD(base_ca),
+	 .help = "certificates that verify the web server of an image (default: the system's)"},
+	{IMAGE_OPTION_BASE_TIMEOUT, .field = FIELD(base_timeout),
+	 .help = "longest wait of a read for the web server of an image"},
 	{.name = NULL},
 };
 

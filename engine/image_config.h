@@ -60,6 +60,9 @@ struct image_config {
 	unsigned int ceph_lock;       /* enum ceph_lock_choice */
 	char *ceph_fence;             /* whose place is taken; NULL: nobody's */
 	unsigned int cluster_timeout; /* seconds; 0: requests wait for ever */
+	/* For images on other machines. */
+	char *base_ca;             /* file with certificates; NULL: the system's */
+	unsigned int base_timeout; /* seconds */
 };
 
 /* Names of enum engine_choice and enum page_cache_choice, as users write them. NULL follows the
@@ -88,6 +91,10 @@ extern const char *const image_page_cache_names[];
 #define IMAGE_OPTION_CEPH_KEYRING .name = "ceph-keyring", .type = OPTION_STRING, .arg = "FILE"
 #define IMAGE_OPTION_CLUSTER_TIMEOUT                                                               \
 	.name = "cluster-timeout", .type = OPTION_UINT, .initial = "0", .max = 86400,              \
+	.arg = "SECONDS"
+#define IMAGE_OPTION_BASE_CA .name = "base-ca", .type = OPTION_STRING, .arg = "FILE"
+#define IMAGE_OPTION_BASE_TIMEOUT                                                                  \
+	.name = "base-timeout", .type = OPTION_UINT, .initial = "60", .min = 1, .max = 86400,      \
 	.arg = "SECONDS"
 
 /* The options of an image. Their fields are offsets in struct image_config. A row with .name NULL

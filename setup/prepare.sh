@@ -4,7 +4,7 @@
 # bash, in the top of the tree.  Quiet when all goes well; a command that fails shows its log.
 
 # Packages that a build needs.
-build_packages="autoconf automake gcc libc6-dev libglib2.0-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev libnbd-dev
+build_packages="autoconf automake gcc libc6-dev libcurl4-openssl-dev libglib2.0-dev libgnutls28-dev libjansson-dev libmicrohttpd-dev libnbd-dev
 	libseccomp-dev liburing-dev make nbdkit
 	nbdkit-plugin-dev perl pkg-config"
 

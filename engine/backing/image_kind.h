@@ -6,14 +6,20 @@
 #ifndef ENGINE_BACKING_IMAGE_KIND_H
 #define ENGINE_BACKING_IMAGE_KIND_H
 
+#include <stdbool.h>
+
 struct image_kind {
-	const char *name;    /* in the status, as the method of its own snapshots */
-	const char *one;     /* "an image in Ceph", for messages */
-	const char *all;     /* "images in Ceph (rbd:POOL/IMAGE)", the same */
-	const char *prefix;  /* of the images' names; NULL: all other names, which are paths */
-	const char *library; /* "Ceph's library", which moves the bytes. It opens files, makes
-				 system calls and takes memory as it likes, so there is no sandbox
-				 and no swap space. NULL: the kernel moves them */
+	const char *name;        /* in the status, as the method of its own snapshots */
+	const char *one;         /* "an image in Ceph", for messages */
+	const char *all;         /* "images in Ceph (rbd:POOL/IMAGE)", the same */
+	const char *prefixes[2]; /* of the images' names, or NULL; both NULL: all other names,
+				    which are paths */
+	const char *library; /* "Ceph's library", or a program: moves the bytes. It takes memory as
+				 it likes, so there is no swap space. NULL: the kernel moves them */
+	bool unconfined;     /* the library opens files and makes system calls of this process as it
+				 likes, so there is no sandbox */
+	const char *helper;  /* the program that a sandboxed process can't start any more, unless
+				 backing_prepare() has; NULL: none */
 	/* Names of the options that are for this kind alone. NULL follows the last one. */
 	const char *const *options;
 	const char *option_from[2]; /* an option, and the environment variable that is meant

@@ -3,6 +3,7 @@
 
 #include "engine/backing/ceph/rbd_name.h"
 #include "engine/backing/file/file.h"
+#include "engine/backing/http/http_name.h"
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -11,14 +12,27 @@
 #include <string.h>
 
 /* The one without a prefix is the last one. */
-const struct image_kind *const image_kinds[] = {&image_kind_ceph, &image_kind_file, NULL};
+const struct image_kind *const image_kinds[] = {&image_kind_ceph, &image_kind_http,
+						&image_kind_file, NULL};
+
+static bool
+image_kind_has(const struct image_kind *kind, const char *image)
+{
+	for (unsigned int i = 0; i < sizeof(kind->prefixes) / sizeof(kind->prefixes[0]); i++) {
+		const char *prefix = kind->prefixes[i];
+
+		if (prefix && strncmp(image, prefix, strlen(prefix)) == 0)
+			return true;
+	}
+	return !kind->prefixes[0];
+}
 
 const struct image_kind *
 image_kind_of(const char *image)
 {
 	const struct image_kind *const *kind = image_kinds;
 
-	while ((*kind)->prefix && strncmp(image, (*kind)->prefix, strlen((*kind)->prefix)) != 0)
+	while (!image_kind_has(*kind, image))
 		kind++;
 	return *kind;
 }
@@ -47,12 +61,11 @@ const char *
 image_kind_option(const struct image_kind *kind, const struct image_config *config,
 		  const struct image_config *others)
 {
-	static const struct image_config initial;
-
 	for (const char *const *option = kind->options; option && *option; option++) {
 		const struct option_row *row = option_find(image_option_rows, *option);
 		char *CLEANUP_FREE value = option_value_text(row, config);
-		char *CLEANUP_FREE other = option_value_text(row, others ? others : &initial);
+		char *CLEANUP_FREE other = others ? option_value_text(row, others)
+						  : strdup(row->initial ? row->initial : "");
 
 		if (value && other && strcmp(value, other) != 0)
 			return *option;

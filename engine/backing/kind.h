@@ -151,6 +151,10 @@ struct backing_checkpoints {
 struct backing_kind {
 	const struct image_kind *facts; /* NULL: its backings are not opened by a name */
 
+	/* As backing_prepare() and backing_release(). NULL: there is nothing to prepare. */
+	int (*prepare)(char **error);
+	void (*release)(void);
+
 	/* As backing_open(). */
 	int (*open)(struct backing *backing, int dirfd, const char *path, unsigned int flags,
 		    const struct image_config *config, char **error);

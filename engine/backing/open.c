@@ -3,12 +3,40 @@
 
 #include "engine/backing/ceph/rbd.h"
 #include "engine/backing/file/file.h"
+#include "engine/backing/http/http.h"
 #include "engine/backing/image_kinds.h"
 #include "engine/image_config.h"
 #include "engine/layer/layer_backing.h"
 
 /* A file is the last one. */
-static const struct backing_kind *const kinds[] = {&backing_rbd, &backing_file};
+static const struct backing_kind *const kinds[] = {&backing_rbd, &backing_http, &backing_file};
+
+static const struct backing_kind *
+backing_kind_of(const struct image_kind *facts)
+{
+	size_t i = 0;
+
+	while (kinds[i]->facts != facts)
+		i++;
+	return kinds[i];
+}
+
+int
+backing_prepare(const struct image_kind *facts, char **error)
+{
+	const struct backing_kind *kind = backing_kind_of(facts);
+
+	return kind->prepare ? kind->prepare(error) : 0;
+}
+
+void
+backing_release(const struct image_kind *facts)
+{
+	const struct backing_kind *kind = backing_kind_of(facts);
+
+	if (kind->release)
+		kind->release();
+}
 
 static int
 backing_open_temporary(struct backing *backing, int dirfd, const char *path, unsigned int flags,
@@ -29,16 +57,13 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 {
 	const struct image_kind *facts =
 		flags & BACKING_BENEATH ? &image_kind_file : image_kind_of(path);
-	size_t i = 0;
 	int r;
 
 	/* A reader has nothing to throw away. */
 	if (config->temporary == TRISTATE_ON && facts == &image_kind_file &&
 	    !(flags & BACKING_READ_ONLY))
 		return backing_open_temporary(backing, dirfd, path, flags, config, error);
-	while (kinds[i]->facts != facts)
-		i++;
-	r = kinds[i]->open(backing, dirfd, path, flags, config, error);
+	r = backing_kind_of(facts)->open(backing, dirfd, path, flags, config, error);
 	if (r < 0 || facts != &image_kind_file)
 		return r;
 	r = layer_backing_adopt(backing, config, error);

@@ -6,7 +6,18 @@
 #define ENGINE_BACKING_OPEN_H
 
 #include "engine/backing/backing.h"
+#include "engine/backing/image_kind.h"
 #include "engine/image_config.h"
+
+/*
+ * Starts what images of this kind need, if a process can't start it any more in its sandbox.
+ * Returns 0, and the caller calls backing_release() at its end; or -errno with *error, a sentence
+ * (the caller frees it).
+ */
+int
+backing_prepare(const struct image_kind *facts, char **error);
+void
+backing_release(const struct image_kind *facts);
 
 /*
  * Opens `path`. A file's is relative to `dirfd` (AT_FDCWD is allowed); `flags` are BACKING_*. Opens

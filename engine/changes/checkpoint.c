@@ -172,7 +172,7 @@ checkpoints_check_room(struct checkpoints *set, const char *name, char **error)
 		return error_set(error, -EEXIST, "there is a checkpoint %s already", name);
 	if (full)
 		return error_set(error, -ENOSPC,
-				 "there are %d checkpoints already, which is the most; delete one",
+				 "there are %d checkpoints already, the maximum: delete one",
 				 CHECKPOINTS_MAX);
 	return 0;
 }
@@ -207,9 +207,10 @@ checkpoints_sync(struct checkpoints *set, char **error)
 	int r = image_sync(set->image);
 
 	return r == 0 ? 0
-		      : error_set(error, r,
-				  "%s: what was written before the checkpoint may be lost: %s",
-				  set->image->backing.path, strerror(-r));
+		      : error_set(
+				error, r,
+				"%s: no checkpoint, because earlier writes could not be flushed: %s",
+				set->image->backing.path, strerror(-r));
 }
 
 /* Prepares one that has a bitmap. */

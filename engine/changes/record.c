@@ -142,7 +142,8 @@ record_open_file(struct record *record, const char *path, int flags, uid_t owner
 				 path);
 	/* The one that had the lock may have removed it. */
 	if (lstat(path, &named) < 0 || named.st_dev != facts.st_dev || named.st_ino != facts.st_ino)
-		return error_set(error, -EAGAIN, "%s was replaced meanwhile", path);
+		return error_set(error, -EAGAIN, "%s was replaced while it was opened: try again",
+				 path);
 	return 0;
 }
 

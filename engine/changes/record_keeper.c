@@ -93,7 +93,7 @@ keeper_retry(struct checkpoints *set)
 {
 	if (set->still_trusted && record_give_up(&set->record, set->problem) == 0) {
 		set->still_trusted = false;
-		log_info("%s: says now that it is not to be trusted", set->file);
+		log_info("%s: marked as untrusted now", set->file);
 	}
 }
 
@@ -102,9 +102,9 @@ keeper_give_up(struct checkpoints *set, const char *reason)
 {
 	set->still_trusted = record_give_up(&set->record, reason) < 0;
 	if (set->still_trusted)
-		log_error("%s: it can't be removed either: remove it before another server trusts "
-			  "it",
-			  set->file);
+		log_error(
+			"%s: cannot be marked as untrusted, or removed: remove this file before another server trusts it",
+			set->file);
 }
 
 void
@@ -139,8 +139,10 @@ keeper_make_record(struct checkpoints *set, char **error)
 	int r = keeper_see_image(set, &witness);
 
 	if (r < 0)
-		return error_set(error, r, "%s: can't tell whether it is changed by others: %s",
-				 set->image->backing.path, strerror(-r));
+		return error_set(
+			error, r,
+			"%s: no checkpoints, because changes by other programs would not be noticed: %s",
+			set->image->backing.path, strerror(-r));
 	r = record_create(&set->record, set->file, image_size(set->image), &witness, error);
 	if (r < 0)
 		return r;
@@ -158,10 +160,10 @@ keeper_find_record(struct checkpoints *set, char **error)
 	int r;
 
 	if (set->has_record && atomic_load(&set->unknown))
-		return error_set(error, -EIO,
-				 "the changes since the checkpoints of this export are unknown "
-				 "(%s): delete these first",
-				 set->problem);
+		return error_set(
+			error, -EIO,
+			"the changes since the checkpoints of this export are unknown (%s): delete these checkpoints first",
+			set->problem);
 	if (set->has_record)
 		return 0;
 	r = record_open(&set->record, set->file, set->owner, error);

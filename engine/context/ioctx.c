@@ -88,7 +88,7 @@ ioctx_start_backend(struct ioctx *ctx, struct ring *ring)
 	if (r == 0 || ctx->backend->only)
 		return r;
 	if (log_limit_pass(&limit, NULL))
-		log_warning("%s: no further %s context: %s; those that follow use threads",
+		log_warning("%s: cannot make another %s context: %s; further contexts use threads",
 			    image->backing.path, ctx->backend->name, strerror(-r));
 	return ioctx_use_backend(ctx, ctx->hosted ? &backend_threads : &backend_calls, ring);
 }
@@ -117,7 +117,7 @@ ioctx_make(struct image *image, bool hosted, struct ring *ring, struct ioctx **r
 	if (r < 0) {
 		if (log_limit_pass(&limit, NULL))
 			log_warning(
-				"%s: no further I/O context: %s; requests wait for those that there are",
+				"%s: cannot make another I/O context: %s; requests wait for the existing ones",
 				image->backing.path, strerror(-r));
 		ioctx_release(ctx);
 		return r;

@@ -187,7 +187,7 @@ image_prepare(struct image *image, char **error)
 	lost = atomic_load(&image->shared->sync_failure);
 	if (lost)
 		log_warning(
-			"%s: writing back failed earlier: %s; every flush fails until the server is started again",
+			"%s: an earlier write-back failed: %s; every flush fails until the server is restarted",
 			image->backing.path, strerror(-lost));
 	return 0;
 }
@@ -711,7 +711,7 @@ image_look(struct image *image, bool again, struct image_look *look)
 	pthread_mutex_unlock(&image->facts);
 	differs = strcmp(before, seen.trouble) != 0;
 	if (differs && before[0])
-		log_info("%s: no longer so: %s", image->backing.path, before);
+		log_info("%s: no longer true: %s", image->backing.path, before);
 	if (seen.trouble[0] && (differs || again))
 		log_warning("%s: %s", image->backing.path, seen.trouble);
 	pthread_mutex_lock(&image->resizing);

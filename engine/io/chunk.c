@@ -165,7 +165,7 @@ chunk_fail_sync(struct image *image, struct chunk *chunk, int err)
 		chunk_fail(
 			image, chunk, err,
 			"writing back failed, and what was written before may be lost; every later flush of this "
-			"image fails until the server is started again");
+			"image fails until the server is restarted");
 	else
 		chunk_fail(image, chunk, err, NULL);
 }

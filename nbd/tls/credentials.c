@@ -56,8 +56,10 @@ load_optional(struct tls_credentials *credentials, const char *path, load_pem *l
 	*pem = (gnutls_datum_t){(unsigned char *)file->bytes, (unsigned int)file->length};
 	r = load(credentials->certificates, pem, GNUTLS_X509_FMT_PEM);
 	if (r == 0)
-		return error_set(error, -EINVAL, "%s: nothing that is of use is in this file",
-				 path);
+		return error_set(
+			error, -EINVAL,
+			"%s: there is no certificate or list of revoked certificates in this file",
+			path);
 	return r < 0 ? tls_explain(error, path, r) : 1;
 }
 
@@ -302,10 +304,10 @@ load_own(struct tls_credentials *credentials, const char *cert_path, const char 
 		return r;
 	if (strstr(key.bytes, "BEGIN ENCRYPTED PRIVATE KEY") ||
 	    strstr(key.bytes, "Proc-Type: 4,ENCRYPTED"))
-		return error_set(error, -EINVAL,
-				 "%s: the key has a password, for which nobody is asked here; "
-				 "certtool -k --infile %s --outfile NEW takes the password off",
-				 key_path, key_path);
+		return error_set(
+			error, -EINVAL,
+			"%s: the key has a password, and nobody can be asked for it: certtool -k --infile %s --outfile NEW removes the password",
+			key_path, key_path);
 	r = gnutls.certificate_set_x509_key_mem2(credentials->certificates, &cert_pem, &key_pem,
 						 GNUTLS_X509_FMT_PEM, NULL, 0);
 	return r < 0 ? tls_explain(error, key_path, r) : 0;
@@ -323,7 +325,7 @@ load_server(struct tls_credentials *credentials, const struct tls_files *files, 
 	if (files->verify == TLS_VERIFY_ON && !ca_there)
 		return error_set(
 			error, -ENOENT,
-			"%s: there is no such file; the certificates of clients are verified by it",
+			"%s: there is no such file; it is needed to verify the certificates of clients",
 			ca);
 	if (files->verify == TLS_VERIFY_AUTO && credentials->revoke && !ca_there)
 		return error_set(error, -ENOENT,
@@ -346,7 +348,7 @@ load_client(struct tls_credentials *credentials, const struct tls_files *files, 
 	if (credentials->verify && !ca_there)
 		return error_set(
 			error, -ENOENT,
-			"%s: there is no such file; the server's certificate is verified by it",
+			"%s: there is no such file; it is needed to verify the server's certificate",
 			ca);
 	/* Only some servers ask for it. */
 	return access(cert, F_OK) < 0 && errno == ENOENT ? 0

@@ -119,8 +119,8 @@ newcomers_make_room(struct newcomers *newcomers, unsigned int places)
 	}
 	pthread_mutex_unlock(&newcomers->mutex);
 	if (ended && log_limit_pass(&limit, NULL))
-		log_warning("clients that choose no export hold all %u connections for such "
-			    "clients; the oldest ones are ended, as others wait",
-			    places);
+		log_warning(
+			"all %u connections for clients that have not chosen an export yet are taken; the oldest are closed to let others in",
+			places);
 	return left > 0 ? (int)left : 0;
 }

@@ -71,6 +71,17 @@ config_find(const char *name)
 	return row ? row : option_find(export_default_rows(), name);
 }
 
+/* Of a list. */
+static bool
+config_lists(const struct option_row *row, const void *config, const char *text)
+{
+	char **item = *(char **const *)((const char *)config + row->field);
+
+	while (item && *item && strcmp(*item, text) != 0)
+		item++;
+	return item && *item;
+}
+
 static bool
 same_value(const struct option_row *row, const void *a, const void *b)
 {
@@ -96,7 +107,8 @@ config_has_value(const struct server_config *config, const struct export_config 
 	if (config_init(&parsed) < 0)
 		return false;
 	same = row && option_set(rows, wanted, name, value, &error) == 0 &&
-	       same_value(row, has, wanted);
+	       (row->type == OPTION_LIST ? config_lists(row, has, value)
+					 : same_value(row, has, wanted));
 	config_fini(&parsed);
 	return same;
 }
@@ -266,6 +278,19 @@ read_limits(struct export_config *export, char **error)
 	return r < 0 && reason ? error_set(error, r, "export \"%s\": %s", export->name, reason) : r;
 }
 
+/* The second one would find the first one listening. */
+static int
+config_check_sockets(const struct server_config *config, char **error)
+{
+	for (char **path = config->unix_socket; path && *path; path++) {
+		for (char **before = config->unix_socket; before < path; before++) {
+			if (strcmp(*before, *path) == 0)
+				return error_set(error, -EINVAL, "unix=%s is given twice", *path);
+		}
+	}
+	return 0;
+}
+
 static int
 check_http(const struct server_config *config, char **error)
 {
@@ -343,7 +368,9 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 	if (r < 0)
 		return r;
 	config->refused = NULL;
-	r = check_http(config, error);
+	r = config_check_sockets(config, error);
+	if (r == 0)
+		r = check_http(config, error);
 	return r < 0 ? r : config_check_tls(config, error);
 }
 

@@ -73,7 +73,7 @@ conn_run_begin_requests(struct conn *conn)
 		conn->life = CONN_SERVES;
 	conn->context = worker_context(conn->worker, conn->offer);
 	if (!conn->context) {
-		conn_warn(conn, "there is no memory, or no descriptor, for what its image needs");
+		conn_warn(conn, "not enough memory or file descriptors for its image");
 		conn_abort(conn);
 		return;
 	}
@@ -132,8 +132,9 @@ conn_run_warn(const struct conn *conn, int result)
 	if (conn_is_closing(conn) || result == -ECANCELED)
 		return;
 	if (transport->tls && tls_transport_shakes(transport->tls))
-		conn_warn(conn, "TLS: the client has left in the handshake: it may not trust this "
-				"server");
+		conn_warn(
+			conn,
+			"TLS: the client left during the handshake: it may not trust this server's certificate, or have another key");
 	else if (result == -EIO && transport->kernel_tls)
 		conn_warn(conn, "TLS: the client sent a message other than data, such as an alert "
 				"or new keys");

@@ -144,8 +144,9 @@ tls_transport_check_keys(struct conn *conn)
 	if (conn->life != CONN_SERVES || (transport->bytes_in < transport->key_bytes &&
 					  transport->bytes_out < transport->key_bytes))
 		return;
-	conn_warn(conn, "TLS: its keys have encrypted as much as they may, and the kernel can't "
-			"change them: the client may connect again");
+	conn_warn(
+		conn,
+		"TLS: its keys have encrypted as much as is safe, and the kernel can't change them: the client can connect again");
 	/* Without refusals: the kernel's client makes an error of one (ESHUTDOWN), but sends
 	 * requests that were not answered again when it has another connection. */
 	conn_close(conn);
@@ -473,8 +474,9 @@ tls_transport_begin_data(struct conn *conn)
 	tls_transport_give_output(tls);
 	/* Nobody can disconnect a client that is not known yet. */
 	if (!handshakes_know(conn->worker->config->handshakes, tls->job.session)) {
-		conn_warn(conn, "TLS: the server's certificates and keys have changed during the "
-				"handshake: the client may connect again");
+		conn_warn(
+			conn,
+			"TLS: the server's keys or certificates changed during the handshake: the client can connect again");
 		conn_close(conn);
 		return;
 	}
@@ -484,8 +486,9 @@ tls_transport_begin_data(struct conn *conn)
 	if (r == 0) {
 		tls->secured(conn);
 	} else if (r == -EINVAL) {
-		conn_warn(conn, "TLS: the client's certificate has two common names, and could "
-				"pass as either");
+		conn_warn(
+			conn,
+			"TLS: the client's certificate has two common names, and could pass as either");
 		conn_close(conn);
 	} else {
 		tls_transport_out_of_memory(conn);

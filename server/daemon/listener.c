@@ -409,7 +409,11 @@ listeners_add_inet(struct listener **listeners, const char *host, unsigned int p
 		   const char *option, char **error)
 {
 	const struct inet_place place = {
-		.host = host, .port = port, .option = option, .port_option = option};
+		.host = strcmp(host, "any") == 0 ? NULL : host,
+		.port = port,
+		.option = option,
+		.port_option = option,
+	};
 
 	return inet_place_open(listeners, &place, error);
 }

@@ -170,7 +170,7 @@ server_reload_for_client(void *data, char **text, unsigned int *failed)
 	struct reload_result result;
 
 	if (!server_reload_await(data, &result)) {
-		*text = strdup("the server ends");
+		*text = strdup("the server is shutting down");
 		return false;
 	}
 	*text = strdup(result.text);

@@ -43,7 +43,7 @@ reload_report_difference(const char *name)
 #define SUMMARY_MAX 128
 
 /* "1 export added, 2 changed" */
-static const char *
+static void
 reload_summary_text(const struct reload_summary *summary, char text[SUMMARY_MAX])
 {
 	const struct {
@@ -66,7 +66,28 @@ reload_summary_text(const struct reload_summary *summary, char text[SUMMARY_MAX]
 							       : " exports",
 					 parts[i].what);
 	}
-	return used > 0 ? text : "no export has changed";
+	if (used == 0)
+		snprintf(text, SUMMARY_MAX, "no export has changed");
+}
+
+static void
+reload_follow_config(struct server_reload *reload, struct server_config *config,
+		     struct reload_result *result)
+{
+	static const char *const keys[] = {"; TLS goes on with its old keys and certificates", "",
+					   "; keys and certificates were read again"};
+	struct reload_summary summary = exports_reload(reload->exports, config);
+	char *CLEANUP_FREE why = summary.error;
+	char text[SUMMARY_MAX];
+	int tls;
+
+	reload_summary_text(&summary, text);
+	config_visit_differences(reload->config, config, reload_report_difference);
+	log_info("the configuration was read again: %s", text);
+	tls = server_tls_reread(reload->tls);
+	result->failed = summary.failed + (tls < 0);
+	snprintf(result->text, sizeof(result->text), "%s%s%s%s", text, why ? ": " : "",
+		 why ? why : "", keys[tls + 1]);
 }
 
 /* All of it may take long, or wait for a server that is away: to find the users and groups that
@@ -86,15 +107,7 @@ reload_run(void *data)
 		reload_fail(r, error);
 		snprintf(result.text, sizeof(result.text), "%s", error ? error : strerror(-r));
 	} else {
-		struct reload_summary summary = exports_reload(reload->exports, &config);
-		char text[SUMMARY_MAX];
-
-		snprintf(result.text, sizeof(result.text), "%s",
-			 reload_summary_text(&summary, text));
-		result.failed = summary.failed;
-		config_visit_differences(reload->config, &config, reload_report_difference);
-		log_info("the configuration was read again: %s", result.text);
-		server_tls_reread(reload->tls);
+		reload_follow_config(reload, &config, &result);
 		exports_look_at_all(reload->exports);
 		config_fini(&config);
 	}

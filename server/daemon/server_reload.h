@@ -19,7 +19,7 @@ struct server_tls;
 struct reload_result {
 	char text[512];      /* "1 export added, 2 changed", or why nothing was changed */
 	bool refused;        /* nothing was changed */
-	unsigned int failed; /* exports */
+	unsigned int failed; /* exports, and the keys of TLS */
 };
 
 struct server_reload {

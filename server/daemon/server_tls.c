@@ -226,7 +226,7 @@ server_tls_start(struct server_tls *tls)
 	return 0;
 }
 
-void
+int
 server_tls_reread(struct server_tls *tls)
 {
 	struct tls_credentials *credentials;
@@ -234,21 +234,22 @@ server_tls_reread(struct server_tls *tls)
 	int r;
 
 	if (!tls->handshakes)
-		return;
+		return 0;
 	r = tls_load(tls->config, &credentials, &error);
 	if (r < 0) {
 		log_error("%s; TLS goes on with what was read before",
 			  error ? error : strerror(-r));
-		return;
+		return -1;
 	}
 	if (tls_would_let_in_more(tls, credentials)) {
 		tls_credentials_unref(credentials);
-		return;
+		return -1;
 	}
 	tls_note_checks(tls, credentials);
 	log_info("the certificates and keys of TLS were read again");
 	atomic_store(&tls->end, tls_credentials_warn(credentials, 0, time(NULL)));
 	handshakes_set_credentials(tls->handshakes, credentials);
+	return 1;
 }
 
 int

@@ -43,8 +43,9 @@ server_tls_read(struct server_tls *tls, const struct server_config *config, char
 int
 server_tls_start(struct server_tls *tls);
 
-/* Reads the files again: for new connections, unless they are of no use. Waits for them. */
-void
+/* Reads the files again, for new connections. Waits for them. Returns 1 if they are in use now, 0
+ * if there is no TLS, or -1: they are of no use, as the log says, and TLS goes on with the old. */
+int
 server_tls_reread(struct server_tls *tls);
 
 /* Logs what has expired of the files. Returns a time limit for poll(), in milliseconds, after which

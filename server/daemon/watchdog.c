@@ -83,11 +83,11 @@ watchdog_check(struct watched *watched)
 	if (turned == !watched->named)
 		return turned;
 	if (turned)
-		log_warning("%s turns again", name_of(watched, name));
+		log_warning("%s runs again", name_of(watched, name));
 	else
-		log_error("%s hangs: it has not turned for %.1f s; systemd ends the server if it "
-			  "goes on like this (WatchdogSec)",
-			  name_of(watched, name), seconds);
+		log_error(
+			"%s hangs: no sign of life for %.1f s; if it stays so, systemd ends the server (WatchdogSec)",
+			name_of(watched, name), seconds);
 	watched->named = !turned;
 	return turned;
 }

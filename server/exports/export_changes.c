@@ -265,7 +265,9 @@ reload_follow(struct exports *exports, struct offer *offer, struct export_config
 	bool same;
 
 	if (export->origin) {
-		log_error("export \"%s\": there is a snapshot of that name", config->name);
+		log_error(
+			"export \"%s\": not opened, because a snapshot has that name: remove the snapshot, or rename the export",
+			config->name);
 		export_config_free(config);
 		summary->failed++;
 		return;
@@ -299,6 +301,8 @@ reload_open(struct exports *exports, struct export_config *config, struct reload
 	if (exports_open(exports, config, &error) < 0) {
 		log_error("%s", error ? error : "out of memory");
 		summary->failed++;
+		if (!summary->error)
+			summary->error = steal_pointer(&error);
 	} else if (again) {
 		summary->reopened++;
 	} else {

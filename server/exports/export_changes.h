@@ -44,6 +44,7 @@ struct reload_summary {
 	unsigned int added, changed, removed;
 	unsigned int reopened;
 	unsigned int failed; /* the log has said why */
+	char *error;         /* why the first one could not be opened, or NULL; caller frees */
 };
 
 /*

@@ -244,7 +244,7 @@ exports_look(struct exports *exports, struct look *look)
 	pthread_mutex_unlock(&looks->mutex);
 	pthread_mutex_unlock(&exports->mutex);
 	if (stuck && log_limit_pass(&limit, NULL))
-		log_warning("the file system of an image does not answer: clients that connect are "
-			    "told the sizes of before");
+		log_warning(
+			"the file system of an image does not answer: new clients are told the last known sizes");
 	return stuck ? -EBUSY : 0;
 }

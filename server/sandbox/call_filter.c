@@ -69,6 +69,7 @@ static const struct {
 			 false,
 			 false,
 			 false},
+	[THREAD_FETCHES] = {{stream_calls, socket_calls}, false, false, false},
 	/* It is older than the process's filter, and under this one alone. */
 	[THREAD_RINGS] = {{ring_making_calls}, false, false, false},
 	[FILTER_PROCESS] = {{stream_calls, page_cache_calls, file_calls, socket_calls, accept_calls,

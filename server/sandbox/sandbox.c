@@ -7,6 +7,7 @@
 #include "common/thread.h"
 #include "engine/backend/restriction.h"
 #include "engine/backing/image_kinds.h"
+#include "engine/backing/open.h"
 #include "server/sandbox/call_filter.h"
 #include "server/sandbox/grants.h"
 
@@ -148,6 +149,8 @@ static struct {
 	const char *config_file;
 	/* A kind of the configuration whose library can't be confined, or NULL. */
 	const struct image_kind *unconfined;
+	/* A kind of the configuration whose helper runs, or NULL. */
+	const struct image_kind *prepared;
 	int list, version;      /* of Landlock; -1: it is not in force */
 	char text[TEXT_MAX];    /* what is in force, and what is not */
 	char missing[TEXT_MAX]; /* of that, the latter */
@@ -177,6 +180,16 @@ note_grant(void *data, const char *path, enum grant_use use)
 	return 0;
 }
 
+static int
+prepare_helper(const struct image_kind *kind, char **error)
+{
+	int r = sandbox.prepared ? 0 : backing_prepare(kind, error);
+
+	if (r == 0)
+		sandbox.prepared = kind;
+	return r;
+}
+
 int
 sandbox_prepare(const struct server_config *config, const char *config_file, char **error)
 {
@@ -194,8 +207,10 @@ sandbox_prepare(const struct server_config *config, const char *config_file, cha
 	     export = export->next) {
 		const struct image_kind *kind = image_kind_of(export->file);
 
-		if (kind->library)
+		if (kind->unconfined)
 			sandbox.unconfined = kind;
+		else if (kind->helper)
+			r = prepare_helper(kind, error);
 		else
 			r = grants_visit_export(export, note_grant, NULL);
 	}
@@ -497,6 +512,8 @@ sandbox_fini(void)
 		free(sandbox.grants[i].path);
 	free(steal_pointer(&sandbox.grants));
 	sandbox.unconfined = NULL;
+	if (sandbox.prepared)
+		backing_release(steal_pointer(&sandbox.prepared));
 	sandbox.count = 0;
 	restriction_end_maker();
 	call_filters_free();
@@ -527,6 +544,13 @@ sandbox_admits(const char *path, char **error)
 
 	if (sandbox.list < 0)
 		return 0;
+	if (kind->helper && kind == sandbox.prepared)
+		return 0;
+	if (kind->helper)
+		return error_set(error, -EPERM,
+				 "%s: the sandbox does not let nbdloopd start %s now: start the "
+				 "server with %s in its configuration, or with sandbox=off",
+				 path, kind->helper, kind->one);
 	if (kind->library)
 		return error_set(error, -EPERM,
 				 "%s: the sandbox keeps %s out: start the server with %s in its "

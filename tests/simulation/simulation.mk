@@ -15,7 +15,7 @@ CC = gcc
 # ccache makes paths relative. The targets in the .d files must be the names that make knows.
 override BUILD := $(shell realpath -m --relative-to=. $(BUILD))
 
-product_sources = $(filter-out %/call_filter.c %/call_lists.c %/http/http.c %/http_library.c, \
+product_sources = $(filter-out %/call_filter.c %/call_lists.c server/http/http.c %/http_library.c, \
 	$(wildcard common/*.c control/*.c nbd/*.c nbd/tls/unavailable.c engine/*.c engine/*/*.c \
 		engine/backing/*/*.c server/*/*.c))
 world_sources = $(wildcard $(here)/*.c)

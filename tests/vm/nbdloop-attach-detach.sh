@@ -71,7 +71,7 @@ nbdloop_refuses "nbd3 is attached already, to $image; detach it first" attach "$
 nbdloop_refuses "nbd3 is attached already, to $image; detach it first" attach "$image" nbd3
 nbdloop_refuses "^nbdloop: $image: it is attached already, as /dev/nbd3; detach that, or use -L to use it$" attach "$image"
 nbdloop_refuses "another part of it, which overlaps, is attached already, as /dev/nbd3; detach that$" attach -o 4096 "$image"
-nbdloop_refuses '--find takes a free device' attach -f "$image" nbd4
+nbdloop_refuses '--find chooses a free device' attach -f "$image" nbd4
 nbdloop_detach /dev/nbd3
 nbdloop_refuses 'nbd3 is not attached' detach /dev/nbd3
 nbdloop_refuses 'there is no device /dev/nbd999' detach /dev/nbd999

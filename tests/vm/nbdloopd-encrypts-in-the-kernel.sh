@@ -47,7 +47,7 @@ ends_with_its_keys()
 		--control "$dir/control" "$dir/disk.img"
 	for _ in 1 2; do
 		talks ended
-		wait_until "the log tells of the keys" grep -q 'disconnected: TLS: its keys have encrypted as much as they may' "$log"
+		wait_until "the log tells of the keys" grep -q 'disconnected: TLS: its keys have encrypted as much as is safe' "$log"
 		: >"$log"
 	done
 	stop_server

@@ -210,7 +210,7 @@ start_hang()
 expect_restart()
 {
 	wait_until "systemd starts the server again" has_restarted nbdloopd@secret.service
-	grep -qE 'event loop [12] hangs: it has not turned' $images/secret.log || fail "the loop that hung is not named"
+	grep -qE 'event loop [12] hangs: no sign of life' $images/secret.log || fail "the loop that hung is not named"
 	wait $hung || fail "no loop was stopped"
 	ask decrypt
 }

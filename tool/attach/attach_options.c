@@ -117,6 +117,10 @@ const struct option_row attach_option_rows[] = {
 	 .help = "rbd: only: file with that user's key (default: as Ceph's configuration says)"},
 	{IMAGE_OPTION_CLUSTER_TIMEOUT, .field = FIELD(cluster_timeout),
 	 .help = "rbd: only: longest wait of a request for the cluster; 0 means no limit"},
+	{IMAGE_OPTION_BASE_CA, .field = FIELD(base_ca),
+	 .help = "https:// only: certificates that verify the server (default: the system's)"},
+	{IMAGE_OPTION_BASE_TIMEOUT, .field = FIELD(base_timeout),
+	 .help = "http:// and https:// only: longest wait of a read for the server"},
 	{
 		.name = "swap",
 		.type = OPTION_CHOICE,

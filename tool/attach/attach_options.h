@@ -33,6 +33,8 @@ struct attach_options {
 	struct attach_tls tls;
 	char *ceph_conf, *ceph_user, *ceph_keyring; /* NULL: the default */
 	unsigned int cluster_timeout;               /* seconds; 0: none */
+	char *base_ca;                              /* NULL: the default */
+	unsigned int base_timeout;                  /* seconds */
 	unsigned int fenced;                        /* 0 or 1 */
 };
 

@@ -24,7 +24,7 @@ take_either(char **value, const char *name, const char *option, const char *para
 {
 	*value = g_strdup(option ? option : parameter);
 	return !option || !parameter ||
-	       failure(error, EINVAL, "%s was given, and the URI tells the same: leave out one",
+	       failure(error, EINVAL, "%s was given, and the URI contains it, too: leave out one",
 		       name);
 }
 

@@ -108,7 +108,7 @@ have_both(struct end_request *request, GError *error)
 			i++;
 		failure(&error, EIO,
 			"%s differs from %s at byte %" G_GUINT64_FORMAT
-			": if the source is not written to, one of them has changed data",
+			": unless clients write to the source, one of both returns wrong data",
 			options->target->name, options->source->name, slot->piece.offset + i);
 	}
 	slot_finish(slot, error);

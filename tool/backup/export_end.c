@@ -551,14 +551,14 @@ map_range(struct export_end *export, struct map_request *map, const struct part 
 			return false;
 		covered = take_entries(map, take, plan);
 		if (!covered)
-			return failure(error, EPROTO,
-				       "%s: the server tells nothing of %s at %" G_GUINT64_FORMAT,
-				       export->options.uri, map->context, offset);
+			return failure(
+				error, EPROTO,
+				"%s: the server reports nothing about %s at %" G_GUINT64_FORMAT,
+				export->options.uri, map->context, offset);
 		if (covered < MIN(length, GRAIN) && ++map->short_answers > SHORT_ANSWERS)
 			return failure(
 				error, EPROTO,
-				"%s: the server told of fewer than %d bytes of %s in each of %d "
-				"answers: its map would take for ever",
+				"%s: the server described fewer than %d bytes of %s in each of %d answers: the whole map would take too long",
 				export->options.uri, GRAIN, map->context, SHORT_ANSWERS);
 		offset += covered;
 		length -= covered;
@@ -581,8 +581,7 @@ map_ranges(struct export_end *export, const char *context, GArray *ranges, take_
 		done = map_range(export, &map, plan_part(ranges, i), take, plan, error);
 	g_array_unref(map.entries);
 	if (plan->len >= PARTS_MAX)
-		log_warning("%s: its map of %s has over %d parts; what comes after them is copied "
-			    "as a whole",
+		log_warning("%s: the map of %s has over %d parts; everything after them is copied",
 			    export->options.uri, context, PARTS_MAX);
 	return done;
 }

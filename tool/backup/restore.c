@@ -300,12 +300,12 @@ restore_raw(const struct restore_job *job, GError **error)
 
 	if (!raw_backup_open(&raw, job->source, true, job->progress, error))
 		return false;
+	if (!raw.exists)
+		return failure_errno(error, ENOENT, "%s", job->source);
 	if (job->until)
 		return failure(error, EINVAL,
 			       "--until is for a directory of deltas, and %s is a file",
 			       job->source);
-	if (!raw.exists)
-		return failure_errno(error, ENOENT, "%s", job->source);
 	if (!raw.has_state)
 		return failure(error, EINVAL,
 			       "%s is no backup: there is no %s; a plain image can be copied with "

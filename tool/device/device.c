@@ -53,8 +53,7 @@ device_read_number(const char *name, const char *file, guint64 max, GError **err
 	if (!text)
 		return 0;
 	if (!g_ascii_string_to_unsigned(text, 10, 0, max, &number, NULL))
-		failure(error, EINVAL,
-			"/sys/block/%s/%s: \"%s\" is not the number that it should be", name, file,
+		failure(error, EINVAL, "/sys/block/%s/%s: \"%s\" is not a number", name, file,
 			text);
 	return number;
 }

@@ -261,13 +261,11 @@ device_explain_attached(const struct device *device, GError **error)
 	if (image)
 		return failure(
 			error, EBUSY,
-			"/dev/%s is attached already, to %s; detach it first, or name no device: then a free one "
-			"is taken",
+			"/dev/%s is attached already, to %s; detach it first, or name no device to get a free one",
 			device->name, image);
 	return failure(
 		error, EBUSY,
-		"/dev/%s is attached already, by process %d%s%s; detach it first, or name no device: then a free "
-		"one is taken",
+		"/dev/%s is attached already, by process %d%s%s; detach it first, or name no device to get a free one",
 		device->name, (int)device->pid, *backend ? ", to " : "", backend);
 }
 

@@ -55,7 +55,8 @@ report_read(int fd, GError **error)
 	if (words != said->str)
 		failure(error, (int)err, "%s", g_strchug(words));
 	else
-		failure(error, EPIPE, "the process for the device has died");
+		failure(error, EPIPE,
+			"the guard of the device died before the device was ready: journalctl -t nbdloop may say why");
 	return NULL;
 }
 

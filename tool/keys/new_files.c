@@ -201,10 +201,9 @@ new_files_print(const struct new_files *files)
 
 		puts(file->path);
 		if (file->mode != file->before)
-			log_warning("%s: mode %03o let every user of this machine at it: it is "
-				    "%03o now",
-				    file->path, (unsigned int)file->before,
-				    (unsigned int)file->mode);
+			log_warning(
+				"%s: every user of this machine could use this file (mode %03o): its mode is now %03o",
+				file->path, (unsigned int)file->before, (unsigned int)file->mode);
 	}
 }
 

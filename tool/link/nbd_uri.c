@@ -190,10 +190,10 @@ check_authority(GUri *parsed, GError **error)
 	if (user && *user && !is_encrypted(parsed))
 		return refuse_in_clear(parsed, "a user", error);
 	if (is_unix(parsed) && host && *host)
-		return failure(error, EINVAL,
-			       "\"%s\" would be a host, which a unix socket has not: "
-			       "%s:///EXPORT?socket=PATH",
-			       host, g_uri_get_scheme(parsed));
+		return failure(
+			error, EINVAL,
+			"\"%s\" would be a host, but a unix socket has none: write %s:///EXPORT?socket=PATH",
+			host, g_uri_get_scheme(parsed));
 	if (is_unix(parsed) && g_uri_get_port(parsed) >= 0)
 		return failure(error, EINVAL, "a unix socket has no port");
 	return !g_uri_get_fragment(parsed) ||

@@ -75,7 +75,7 @@ export_source_leave_server(struct source *source)
 	/* The kernel ends those that are unseen when a request on them gets no answer. */
 	if (source_unseen(source) > 0)
 		return;
-	log_warning("%s gives no new connection: the others to it are ended, too", name);
+	log_warning("%s accepts no new connection: the others to it are closed, too", name);
 	source_end_connections(source);
 }
 

@@ -151,7 +151,7 @@ set_options(struct table_entry *entry, const char *text, GError **error)
 		if (!*name)
 			return failure(
 				error, EINVAL,
-				"an option is missing: \"%s\" has a comma or an equals sign too many",
+				"an option is missing: \"%s\" has an extra comma or equals sign",
 				text);
 		if (is_given(words, word, name))
 			return failure(error, EINVAL, "the option %s is given twice", name);
@@ -220,7 +220,7 @@ fill_entry(struct table_entry *entry, GStrv words, GError **error)
 	    image_file_is_here(entry->image))
 		return failure(
 			error, EINVAL,
-			"%s is neither an absolute path nor an NBD URI, nor an image in Ceph (rbd:POOL/IMAGE)",
+			"%s is neither an absolute path nor an NBD URI, nor an image in Ceph (rbd:POOL/IMAGE) or on a web server (https://HOST/PATH)",
 			entry->image);
 	return (count < FIELDS || set_options(entry, words[2], error)) &&
 	       entry_check_options(entry, error);

@@ -201,6 +201,16 @@ message_of(const struct view *view, const struct frame *frame)
 	return frame_cut(view->message ? view->message : remarks, 0, columns);
 }
 
+static const char *
+view_why_empty(const struct view *view)
+{
+	if (geteuid() == 0)
+		return "no device is attached, and no server with a control socket runs";
+	return view->denied
+		       ? "no device is attached, and no other server is seen"
+		       : "no device is attached, and no server is seen: root sees those of all users";
+}
+
 static void
 view_add_list(struct view *view, struct frame *frame, unsigned int room, GPtrArray *texts)
 {
@@ -225,12 +235,7 @@ view_add_list(struct view *view, struct frame *frame, unsigned int room, GPtrArr
 	if (texts->len > end)
 		g_ptr_array_set_size(texts, (gint)end);
 	if (view->rows->len == 0)
-		g_ptr_array_add(texts,
-				frame_cut(geteuid() == 0 ? "no device is attached, and no server "
-							   "with a control socket runs"
-							 : "no device is attached, and no server "
-							   "is seen: root sees those of all users",
-					  0, frame->columns));
+		g_ptr_array_add(texts, frame_cut(view_why_empty(view), 0, frame->columns));
 }
 
 GString *

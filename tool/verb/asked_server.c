@@ -61,6 +61,11 @@ asked_server_check(const char *path, const char *text, GError **error)
 		       failure(error, EINVAL, "%s is not the control socket of a server", path);
 	if (errno != ENOENT || (text && g_str_has_prefix(text, path)))
 		return failure_errno(error, errno, "control socket %s", path);
+	if (text && strchr(text, ':'))
+		return failure(error, ENOENT,
+			       "%.*s is not a control socket, and there is no %s: name the SOCKET "
+			       "of a running server",
+			       (int)(strchr(text, ':') - text), text, path);
 	return failure(error, ENOENT,
 		       "there is no control socket %s: start nbdloopd.service, or name another "
 		       "SOCKET%s%s",

@@ -209,7 +209,7 @@ attach_unless_found(struct guard_plan *plan, const struct attach_options *option
 	}
 	if (name && device && plan->attachment.index != index_of(name))
 		return failure(error, EBUSY,
-			       "%s: it is attached to /dev/%s already; name that, or no device",
+			       "%s: it is attached to /dev/%s already: name that device, or none",
 			       image, name);
 	/* The device is looked at before the image. */
 	if (!name &&
@@ -317,7 +317,7 @@ attach_check(const struct verb_call *call, GError **error)
 
 	if (call->count > 1 && options->find)
 		return failure(error, EINVAL,
-			       "--find takes a free device: leave it out, or name no device");
+			       "--find chooses a free device: leave it out, or name no device");
 	return attach_options_check(options, call->operands[0], error);
 }
 

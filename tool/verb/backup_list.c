@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* What the table shows; JSON has more.  The last one is only there if the backups were verified. */
 static const struct list_column {
@@ -230,6 +231,9 @@ list_verified(const char *directory, bool json, struct progress *progress, GErro
 	json_auto_t *backups = links ? list_chain(links) : NULL;
 	const struct chain_link *first, *last;
 
+	/* Whoever verifies another directory by mistake must not be told that all is well. */
+	if (links && !links->len)
+		return failure(error, ENOENT, "%s has no backups (*.delta)", directory);
 	if (!backups || !list_verify(links, backups, progress, &first, error))
 		return false;
 	list_show(backups, json, true);
@@ -250,6 +254,8 @@ backup_list(const char *target, bool json, struct progress *verify, GError **err
 	g_autoptr(GPtrArray) links = NULL;
 	json_auto_t *backups = NULL;
 
+	if (access(target, F_OK) < 0)
+		return failure_errno(error, errno, "%s", target);
 	if (verify && !is_chain)
 		return failure(error, EINVAL,
 			       "--verify is for a directory of deltas: %s has no checksums",

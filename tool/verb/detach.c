@@ -102,9 +102,8 @@ claim_device(const struct device *device, GError **error)
 		/* A program that looks at each new device opens it, but does not claim it. */
 		if (i >= (fd >= 0 ? OPEN_TRIES : CLAIM_TRIES)) {
 			failure(error, EBUSY,
-				"/dev/%s is in use: %s.  It stays attached; --lazy has it detached when nobody uses it "
-				"any more",
-				device->name, users ? users : "it can't be opened for this alone");
+				"/dev/%s is in use: %s.  It stays attached; --lazy detaches it when its last user closes it",
+				device->name, users ? users : "it can't be opened exclusively");
 			return -1;
 		}
 		g_usleep(TRY_US);

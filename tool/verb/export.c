@@ -134,8 +134,8 @@ export_reload(const struct asked_server *server, const struct export_options *op
 	if (plain)
 		printf("%s\n", plain);
 	return answer && (failed == 0 || failure(error, EIO,
-						 "not all exports are as the configuration has "
-						 "them: the log of the server says why"));
+						 "not everything is as the configuration has "
+						 "it: the log of the server says why"));
 }
 
 static const struct export_action {

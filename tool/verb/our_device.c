@@ -50,7 +50,7 @@ our_device_find_served(struct our_device *ours, const char *text, GError **error
 		return false;
 	return ours->control ||
 	       failure(error, EINVAL,
-		       "/dev/%s is attached to %s, whose server isn't nbdloop's to change",
+		       "/dev/%s is attached to %s: nbdloop cannot change a server that it did not start",
 		       ours->device->name, ours->device->backend);
 }
 
@@ -131,8 +131,7 @@ our_device_ask_guard(const struct our_device *ours, const char *request, GError 
 	if (failure_is(why, ECONNREFUSED))
 		return failure(
 			error, ECONNREFUSED,
-			"/dev/%s has no guard any more, which would start a server for it: nbdloop adopt "
-			"/dev/%s gives it another one",
+			"/dev/%s has no guard any more: nbdloop adopt /dev/%s starts a new one",
 			ours->device->name, ours->device->name);
 	return failure_pass(error, &why);
 }

@@ -262,7 +262,8 @@ print_text(const struct view *view, const struct figures *figures)
 		       sample->in_flight[0], sample->in_flight[1], figures->busy * 100,
 		       figures->seconds, sample->server ? "; " : "");
 	if (sample->server)
-		printf("in the server: %" PRIu64 ", %" PRIu64 " failed since the image was opened",
+		printf("requests in the server: %" PRIu64
+		       ", failed since the image was opened: %" PRIu64,
 		       sample->requests, sample->errors);
 	printf("\n");
 	if (sample->server)

@@ -105,7 +105,7 @@ rbd_lock_check(const struct backing *backing, const struct image_config *config,
 	    (!writable || !is_exclusive(config) || config->force == TRISTATE_ON))
 		return error_set(
 			error, -EINVAL,
-			"%s: ceph-fence=%s is only for a writer with the image's lock, without force=on, which fences any client",
+			"%s: ceph-fence=%s needs write access and the image's lock, and cannot be combined with force=on, which fences any client",
 			backing->path, config->ceph_fence);
 	if (config->lock == LOCK_EXCLUSIVE && !writable)
 		return error_set(

@@ -197,8 +197,9 @@ tell_of_taking(const struct rbd_attempt *attempt)
 		r = ask_for_owner(attempt->store, &owner);
 	}
 	if (attempt->predecessor.address[0])
-		log_info("%s: in place of %s, this server is the client %s", attempt->store->path,
-			 attempt->predecessor.address, r == 0 ? owner.address : "");
+		log_info("%s: took the place of the client %s; this server is the client %s",
+			 attempt->store->path, attempt->predecessor.address,
+			 r == 0 ? owner.address : "");
 	event_raise(&(struct event){.kind = EVENT_LOCK_TAKEN,
 				    .subject = attempt->store->path,
 				    .client = r == 0 && owner.own ? owner.address : NULL});
@@ -257,11 +258,12 @@ rbd_explain_lock(const struct rbd_attempt *attempt, int r, char **error)
 	const char *path = attempt->store->path, *address = attempt->owner.address;
 
 	if (r == -EBUSY && is_given_up(attempt->store))
-		return error_set(error, -ESHUTDOWN, "%s: the server ends", path);
+		return error_set(error, -ESHUTDOWN, "%s: not opened: the server is shutting down",
+				 path);
 	if (r == -ESTALE) {
 		error_set(
 			error, r,
-			"%s: another client has had the image since %s, whose place this server was to take, and may have written to it: %s%s",
+			"%s: another client has had the image since %s, so this server cannot take the place of that client: the image may have changed; %s%s",
 			path, attempt->predecessor.address,
 			address[0] ? "the lock is with " : "the lock is free", address);
 		event_raise(&(struct event){.kind = EVENT_FENCED, .subject = path, .text = *error});
@@ -270,8 +272,7 @@ rbd_explain_lock(const struct rbd_attempt *attempt, int r, char **error)
 	if (r == -EBUSY && attempt->at_start)
 		return error_set(
 			error, r,
-			"%s: the client %s has the image's lock; end that client first, or fence it with force=on, or only read "
-			"the image, or have both use one server before it (nbdloop-cluster(7))",
+			"%s: the client %s has the image's lock; end that client, fence it with force=on, use read-only=on, or have both use one server (nbdloop-cluster(7))",
 			path, address);
 	if (r == -EBUSY)
 		return error_set(

@@ -31,9 +31,9 @@ rbd_loss_declare(struct rbd_store *store, enum rbd_loss loss)
 {
 	if (atomic_exchange(&store->fenced, true))
 		return;
-	log_error("%s: %s; the connections of its clients end; the server opens the image again "
-		  "after a restart, or if it is nbdloopd, after a reload (SIGHUP)",
-		  store->path, reasons[loss]);
+	log_error(
+		"%s: %s; its clients are disconnected; to open the image again, restart the server, or reload nbdloopd (SIGHUP)",
+		store->path, reasons[loss]);
 	event_raise(&(struct event){
 		.kind = EVENT_FENCED, .subject = store->path, .text = reasons[loss]});
 }

@@ -220,10 +220,10 @@ rbd_snapshot_check(struct rbd_store *store, char **error)
 	if (store->name.snapshot)
 		return error_set(error, -EINVAL, "%s is a snapshot already", store->path);
 	if (!store->facts.writable)
-		return error_set(error, -EROFS,
-				 "%s is open read-only here, and only who may write to an image in "
-				 "Ceph can make a snapshot of it",
-				 store->path);
+		return error_set(
+			error, -EROFS,
+			"%s is open read-only here: ask a server that may write to the image for a snapshot",
+			store->path);
 	if (atomic_load(&store->fenced))
 		return error_set(error, -ESHUTDOWN,
 				 "%s: another client may have the image now; the log says why",
@@ -257,8 +257,8 @@ rbd_snapshot_prepare(struct rbd_store *store, const char *label, bool checkpoint
 	r = choose_name(snapshot, label);
 	if (r < 0) {
 		free(snapshot);
-		return error_set(error, r, "%s: no name for a snapshot: %s", store->path,
-				 strerror(-r));
+		return error_set(error, r, "%s: cannot choose a name for the snapshot: %s",
+				 store->path, strerror(-r));
 	}
 	order_init(&snapshot->order, store, rbd_snapshot_make);
 	*result = snapshot;
@@ -316,15 +316,15 @@ rbd_snapshot_await(struct backing_snapshot *snapshot, int64_t end, char **error)
 	int r;
 
 	if (!order_await(&snapshot->order, snapshot->limit < end ? snapshot->limit : end))
-		return error_set(error, -ETIMEDOUT,
-				 "%s: the cluster has not made a snapshot for some seconds, and "
-				 "changes waited for it; `ceph status` shows its state",
-				 path);
+		return error_set(
+			error, -ETIMEDOUT,
+			"%s: no snapshot, because the cluster did not make it within some seconds, and changes were waiting; `ceph status` shows its state",
+			path);
 	r = snapshot->order.result;
 	if (rbd_snapshot_verdict(snapshot, r))
 		return error_set(error, r, "%s: %s", path, rbd_snapshot_verdict(snapshot, r));
 	return r == 0 ? 0
-		      : error_set(error, r, "%s: Ceph makes no snapshot of it: %s%s", path,
+		      : error_set(error, r, "%s: Ceph cannot make a snapshot: %s%s", path,
 				  strerror(-r), snapshot_way_out(r));
 }
 
@@ -428,10 +428,10 @@ rbd_snapshot_remove_checkpoint(const struct backing *backing, uint64_t id, bool 
 	if (!rbd_checkpoint_name(store, id, name))
 		return 0;
 	if (!store->facts.writable)
-		return error_set(error, -EROFS,
-				 "%s is open read-only here, and only who may write to an image in "
-				 "Ceph can end its checkpoints",
-				 store->path);
+		return error_set(
+			error, -EROFS,
+			"%s is open read-only here: ask a server that may write to the image to end its checkpoints",
+			store->path);
 	if (!anyway && (atomic_load(&store->late_removals) > 0 || rbd_pending_is_late(store)))
 		return error_set(error, -ETIMEDOUT,
 				 "%s: the cluster has not yet answered earlier requests; `ceph "
@@ -463,13 +463,13 @@ rbd_snapshot_await_removal(struct backing_removal *removal, int64_t end, char **
 
 	order_await(&removal->order, store->timeout > 0 && limit < end ? limit : end);
 	if (order_leave(&removal->order, &store->late_removals))
-		return error_set(error, -ETIMEDOUT,
-				 "%s: the cluster has not ended the checkpoint for some seconds, "
-				 "and goes on with it; `ceph status` shows its state",
-				 store->path);
+		return error_set(
+			error, -ETIMEDOUT,
+			"%s: the cluster needs more than some seconds to remove the checkpoint, and continues with it; `ceph status` shows its state",
+			store->path);
 	r = removal->order.result;
 	removal_free(removal);
 	return r == 0 ? 0
-		      : error_set(error, r, "%s: Ceph does not remove the checkpoint: %s%s",
+		      : error_set(error, r, "%s: Ceph cannot remove the checkpoint: %s%s",
 				  store->path, strerror(-r), removal_way_out(r));
 }

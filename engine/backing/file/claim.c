@@ -82,11 +82,12 @@ static void
 claim_warn(const struct backing *backing, bool writable, const char *use)
 {
 	if (writable)
-		log_warning("%s: %s, and with force=on it is written to all the same",
-			    backing->path, use);
+		log_warning("%s: %s; force=on: it is served writable nevertheless", backing->path,
+			    use);
 	else
-		log_warning("%s: %s, which may write to it: what clients read may not fit together",
-			    backing->path, use);
+		log_warning(
+			"%s: %s, so it may change: clients may read a mixture of old and new data",
+			backing->path, use);
 }
 
 /* Returns whether the kernel may write to the claimed part, or relies on that nobody else does. */
@@ -114,7 +115,7 @@ claim_look(const struct backing *backing, char trouble[BACKING_TROUBLE])
 		return;
 	snprintf(trouble, BACKING_TROUBLE, "%.150s: %s", use.text,
 		 backing->part.writable ? "end that, or the image may be damaged"
-					: "what clients read may not fit together");
+					: "clients may read a mixture of old and new data");
 }
 
 int
@@ -144,9 +145,9 @@ claim_take(struct backing *backing, const struct image_config *config, const str
 	if (claim_patiently(backing, config, locked) != -EBUSY)
 		return 0;
 	if (!force)
-		return refuse_writing(backing, "another program or file system has it for itself",
+		return refuse_writing(backing, "another program or file system has claimed it",
 				      error);
-	claim_warn(backing, true, "another program or file system has it for itself");
+	claim_warn(backing, true, "another program or file system has claimed it");
 	return 0;
 }
 

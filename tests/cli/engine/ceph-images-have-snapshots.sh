@@ -88,7 +88,7 @@ refuses 'export "now": there is one of that name already' nbdloop snapshot "$dir
 refuses "is a snapshot" nbdloop snapshot "$dir/control" then monday
 refuses "is a snapshot" nbdloop snapshot "$dir/control" then now
 rbd snap limit set --limit 1 rbd/other
-refuses "Ceph makes no snapshot of it: Disk quota exceeded; \`rbd snap limit\`" nbdloop snapshot "$dir/control" then other
+refuses "Ceph cannot make a snapshot: Disk quota exceeded; \`rbd snap limit\`" nbdloop snapshot "$dir/control" then other
 rbd snap limit clear rbd/other
 has_snapshots disk 1 || fail "disk has $(ours disk)"
 server=reader
@@ -108,7 +108,7 @@ status=0
 	"nbd+unix:///file?socket=$main" || fail "another export waits for the cluster"
 wait $late || status=$?
 [ $status -ne 0 ] || fail "a snapshot without the cluster"
-grep -q "the cluster has not made a snapshot" "$dir/late" || fail "late: $(cat "$dir/late")"
+grep -q "no snapshot, because the cluster did not make it" "$dir/late" || fail "late: $(cat "$dir/late")"
 [ $SECONDS -lt $((20 * time_factor)) ] || fail "a snapshot without the cluster has failed only after $SECONDS seconds"
 refuses "not yet answered an earlier request" nbdloop snapshot "$dir/control" then other
 kill -CONT "$(cat "$CEPH_DIR/osd0.pid")"

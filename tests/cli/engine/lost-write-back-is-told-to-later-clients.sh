@@ -49,11 +49,11 @@ lose_data() # EXPORT
 start_server -- dir="$dir/images" engine=threads direct-io=off control="$socket"
 flush_succeeds disk.img
 lose_data disk.img
-expect_log 'every later flush of this image fails until the server is started again'
+expect_log 'every later flush of this image fails until the server is restarted'
 for _ in 1 2; do
 	wait_until "the image is closed" is_closed
 	flush_fails disk.img
-	expect_log 'disk.img: writing back failed earlier: Input/output error'
+	expect_log 'disk.img: an earlier write-back failed: Input/output error'
 done
 flush_succeeds other.img
 stop_server

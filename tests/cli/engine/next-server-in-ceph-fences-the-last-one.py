@@ -84,7 +84,7 @@ def leave_lock():
 subprocess.run(["rbd", "create", "--size", "64M", "rbd/disk"], check=True)
 Server("wrong", "--ceph-fence=somebody").refuses("ceph-fence=somebody is no address of a client of Ceph")
 Server("shared", "--ceph-lock=start", "--lock=shared").refuses("ceph-lock=start is not possible with lock=shared or off")
-Server("reader", "--read-only", "--ceph-fence=127.0.0.1:0/1").refuses("is only for a writer")
+Server("reader", "--read-only", "--ceph-fence=127.0.0.1:0/1").refuses("needs write access")
 zeroth = Server("zeroth", "--ceph-lock=start")
 zeroth.connect()
 predecessor = zeroth.address()

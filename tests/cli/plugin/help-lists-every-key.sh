@@ -5,7 +5,7 @@
 
 nbdkit --help "$plugin" >"$dir/help" || fail "nbdkit --help fails"
 listed=$(sed -n 's/^ *\[\{0,1\}\([a-z][a-z-]*\)=.*/\1/p' "$dir/help" | sort)
-wanted=$(printf '%s\n' base-path changed-base ceph-conf ceph-fence ceph-keyring ceph-lock ceph-user cluster-timeout file dir offset sizelimit sector-size direct-io page-cache engine poll contexts depth \
+wanted=$(printf '%s\n' base-ca base-path base-timeout changed-base ceph-conf ceph-fence ceph-keyring ceph-lock ceph-user cluster-timeout file dir offset sizelimit sector-size direct-io page-cache engine poll contexts depth \
 	discard lock force temporary scratch control notify-fd swap | sort)
 expect_equal "keys" "$wanted" "$listed"
 

@@ -119,7 +119,7 @@ expect_nothing_beside "$other"
 end_process broken KILL
 # shellcheck disable=SC2016 # for nbdkit's shell
 slow_nbdkit restless eval get_size='echo 1M' pread='head -c $3 /dev/urandom'
-refuses 'other.img differs from .* at byte [0-9]+: if the source is not written to' --verify --force "$uri" "$other"
+refuses 'other.img differs from .* at byte [0-9]+: unless clients write to the source' --verify --force "$uri" "$other"
 quietly cmp "$dir/good" "$other"
 end_process restless KILL
 

@@ -91,7 +91,7 @@ failure_status=1 refuses 'empty.img is empty, and a device has at least one bloc
 failure_status=1 refuses 'tiny.img has 100 bytes, and a device at least one block, of 512' attach "$dir/tiny.img"
 failure_status=1 refuses '--sizelimit=100: a device has at least one block, of 4096 bytes' attach --sizelimit=100 -b 4096 "$image"
 failure_status=1 refuses '--offset=1048065: .*disk.img has 1048576 bytes, and after the offset there is no block of 512' attach -o 1048065 "$image"
-refuses '--find takes a free device: leave it out' attach -f "$image" nbd0
+refuses '--find chooses a free device: leave it out' attach -f "$image" nbd0
 refuses '--iops-limit is for images' attach --iops-limit=5 nbd://localhost
 refuses 'limits are for nbdloopd; nbdkit has its rate filter' attach --server=nbdkit --bandwidth-limit=5M "$image"
 refuses '--offset is for images' attach -o 512 nbd://localhost

@@ -151,8 +151,8 @@ printf '%s\n' '[export three]' "file = $dir/missing.img" >>"$dir/conf"
 status=0
 nbdloop export reload "$control" >"$dir/said.out" 2>"$dir/said.log" || status=$?
 expect_equal "status of a reload with a missing image" 1 "$status"
-expect_equal "what has changed" "1 export failed" "$(cat "$dir/said.out")"
-grep -q '^nbdloop: not all exports are as the configuration has them: the log' "$dir/said.log" || fail "no word of the missing image"
+expect_equal "what has changed" "1 export failed: $dir/missing.img: No such file or directory" "$(cat "$dir/said.out")"
+grep -q '^nbdloop: not everything is as the configuration has it: the log' "$dir/said.log" || fail "no word of the missing image"
 printf '%s\n' '[export four]' "colour = red" >>"$dir/conf"
 refuses 1 'conf.*colour' reload "$control"
 refuses 2 'reload is for all exports: name a SOCKET' reload "$control:one"
@@ -170,6 +170,20 @@ for i in 1 2 3 4; do
 	nbdloop export reload "$control" >"$dir/reload$i" 2>&1 &
 done
 stop_server
+
+# ---- keys are read again, too
+if [ "$(nbdloopd --help | grep -c -- --tls-psk)" -gt 0 ]; then
+	quietly nbdloop keys psk "$dir/keys.psk" alice
+	start_nbdloopd --config "$dir/conf" --control "$control" --tls-psk="$dir/keys.psk"
+	quietly nbdloop keys psk "$dir/keys.psk" bob
+	expect_equal "what a reload says of keys" "no export has changed; keys and certificates were read again" \
+		"$(nbdloop export reload "$control")"
+	: >"$dir/keys.psk"
+	nbdloop export reload "$control" >"$dir/said.out" 2>&1 && fail "keys that are of no use are no error"
+	grep -q '^no export has changed; TLS goes on with its old keys and certificates$' "$dir/said.out" ||
+		fail "no word of the keys: $(cat "$dir/said.out")"
+	stop_server
+fi
 
 # ---- a server of somebody else's changes nothing on the terminal
 spawn other "$python" -c 'import socket, sys

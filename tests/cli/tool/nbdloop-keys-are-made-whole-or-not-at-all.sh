@@ -70,7 +70,7 @@ expect_equal "lines of shared.psk" "old:00 alice" "$(sed 's/^alice:.*/alice/' sh
 chmod 644 shared.psk
 nbdloop keys psk shared.psk bob >said.log 2>warned.log
 expect_equal "mode of a file that all could read" 640 "$(stat -c %a shared.psk)"
-grep -qx 'nbdloop: warning: .*shared.psk: mode 644 let every user of this machine at it: it is 640 now' warned.log ||
+grep -qx 'nbdloop: warning: .*shared.psk: every user of this machine could use this file (mode 644): its mode is now 640' warned.log ||
 	fail "nobody is told that others could read the keys"
 nbdloop keys psk shared.psk carol 2>warned.log >said.log
 [ ! -s warned.log ] || fail "a file that is closed is warned about: $(cat warned.log)"
@@ -123,11 +123,11 @@ serial()
 chmod 664 pki/server-key.pem
 nbdloop keys certificates pki --replace --server=nas.example >said.log 2>warned.log
 expect_equal "mode of a key that all could read" 660 "$(stat -c %a pki/server-key.pem)"
-grep -q 'warning: .*server-key.pem: mode 664 let every user' warned.log || fail "no word of the key's mode"
+grep -q 'warning: .*server-key.pem: every user of this machine could use this file (mode 664)' warned.log || fail "no word of the key's mode"
 expect_equal "mode of a certificate" 644 "$(stat -c %a pki/server-cert.pem)"
 chmod 644 pki/ca-key.pem
 nbdloop keys certificates pki --replace --server=nas.example >said.log 2>warned.log
-grep -qx 'nbdloop: warning: .*ca-key.pem: mode 644 lets every user of this machine at it: chmod o= .*' warned.log ||
+grep -qx 'nbdloop: warning: .*ca-key.pem: every user of this machine can use it (mode 644): chmod o= .*' warned.log ||
 	fail "no word of the mode of the authority's key"
 chmod 600 pki/ca-key.pem
 authority=$(serial pki/ca-cert.pem) server=$(serial pki/server-cert.pem)

@@ -71,7 +71,7 @@ shows '^ +IO/s +MB/s +KiB/IO +ms/IO +p50 us +p99 us +max us$'
 for operation in read write flush discard zero; do
 	shows "^$operation +0\.0 +0\.0 +- +- +- +- +-$"
 done
-shows '^in flight: 0 reads, 0 writes; busy 0 % of [1-9][0-9]*\.[0-9] s; in the server: 0, 0 failed since the image was opened$'
+shows '^in flight: 0 reads, 0 writes; busy 0 % of [1-9][0-9]*\.[0-9] s; requests in the server: 0, failed since the image was opened: 0$'
 shows '^on the disk: 0\.0 operations/s, 0\.0 MB/s$'
 expect_equal "requests in the histogram" 151 "$(awk '$1 == "<" && NF >= 4 {sum += $4} END {print sum}' "$dir/text.log")"
 shows '^ +< [0-9]+ +0 +[0-9]+ +#{40}$'

@@ -22,7 +22,7 @@ EOT
 echo "nbd40 $image" >"$table.d/again.conf"
 echo "nbd43 $dir/absent.img noauto" >"$table.d/more.conf"
 wrong="$table:3: there is no option \"ofset\"; nbdloop.tab(5) lists the options
-$table:4: disk.img is neither an absolute path nor an NBD URI, nor an image in Ceph (rbd:POOL/IMAGE)
+$table:4: disk.img is neither an absolute path nor an NBD URI, nor an image in Ceph (rbd:POOL/IMAGE) or on a web server (https://HOST/PATH)
 $table:5: tls-psk=keys.psk must be an absolute path
 $table:6: nbd://a:10809,[::1]:10810/x: with several servers, a write that one of them has not answered could be carried \
 out there after later ones of the next server.  If a lost server is fenced before another one writes, say so with --fenced \

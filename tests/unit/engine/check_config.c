@@ -5,6 +5,7 @@
 #include "engine/image_config.h"
 
 #include "engine/backing/ceph/rbd_name.h"
+#include "engine/backing/http/http_name.h"
 #include "engine/backing/image_kinds.h"
 #include "tests/lib/suite.h"
 
@@ -154,41 +155,42 @@ START_TEST(every_option_is_explained)
 		ck_assert_msg(row->help && *row->help, "%s has no help", row->name);
 		ck_assert_msg(row->arg && *row->arg, "%s has no argument", row->name);
 	}
-	ck_assert_uint_eq(count, 22);
+	ck_assert_uint_eq(count, 24);
 }
 END_TEST
 
 /* A row says by its help that it is only for these. */
-START_TEST(options_for_ceph_are_known)
+START_TEST(options_for_one_kind_are_known)
 {
 	unsigned int count = 0;
 
 	for (const struct option_row *row = image_option_rows; row->name; row++) {
 		const char *value = row->type == OPTION_UINT ? "5" : "start";
+		const struct image_kind *kind = image_kind_of_option(row->name);
 		struct image_config initial, changed;
 		char *error = NULL;
 
-		if (!strstr(row->help, "Ceph")) {
-			const struct image_kind *kind = image_kind_of_option(row->name);
-
-			ck_assert_msg(!kind || !kind->library, "%s is for %s", row->name,
-				      kind->all);
+		if (strstr(row->help, "Ceph"))
+			ck_assert_ptr_eq(kind, &image_kind_ceph);
+		else if (strstr(row->help, "web server"))
+			ck_assert_ptr_eq(kind, &image_kind_http);
+		else
+			ck_assert(!kind || kind == &image_kind_file);
+		if (!kind || kind == &image_kind_file)
 			continue;
-		}
 		count++;
 		ck_assert_int_eq(options_init(image_option_rows, &initial), 0);
 		ck_assert_int_eq(options_init(image_option_rows, &changed), 0);
-		ck_assert_ptr_eq(image_kind_of_option(row->name), &image_kind_ceph);
-		ck_assert_ptr_null(image_kind_option(&image_kind_ceph, &changed, &initial));
+		ck_assert_ptr_null(image_kind_option(kind, &changed, &initial));
+		ck_assert_ptr_null(image_kind_option(kind, &changed, NULL));
 		ck_assert_int_eq(option_set(image_option_rows, &changed, row->name, value, &error),
 				 0);
-		ck_assert_str_eq(image_kind_option(&image_kind_ceph, &changed, &initial),
-				 row->name);
-		ck_assert_ptr_null(image_kind_option(&image_kind_ceph, &changed, &changed));
+		ck_assert_str_eq(image_kind_option(kind, &changed, &initial), row->name);
+		ck_assert_ptr_null(image_kind_option(kind, &changed, &changed));
 		options_free(image_option_rows, &changed);
 		options_free(image_option_rows, &initial);
 	}
-	ck_assert_uint_eq(count, 6);
+	ck_assert_uint_eq(count, 8);
 }
 END_TEST
 
@@ -204,7 +206,7 @@ main(void)
 		{.test = sector_size_is_one_of_five},
 		{.test = what_the_engine_cannot_do_is_refused},
 		{.test = every_option_is_explained},
-		{.test = options_for_ceph_are_known},
+		{.test = options_for_one_kind_are_known},
 		{0},
 	};
 

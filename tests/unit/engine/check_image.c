@@ -374,7 +374,7 @@ START_TEST(lost_write_back_outlives_the_image)
 	for (unsigned int i = 0; i < 2; i++) {
 		open_image(0, 0, NULL);
 		ck_assert_int_eq(flush(), -EIO);
-		ck_assert(log_capture_has(LOG_LEVEL_WARNING, "writing back failed earlier"));
+		ck_assert(log_capture_has(LOG_LEVEL_WARNING, "an earlier write-back failed"));
 	}
 	memcpy(first_path, path, sizeof(path));
 	scratch_path(other_file, path);

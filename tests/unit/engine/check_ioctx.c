@@ -67,7 +67,7 @@ START_TEST(backend_that_cannot_be_set_up_is_replaced_by_threads_with_a_warning)
 	ck_assert_ptr_eq(ctx->backend, &backend_calls);
 	ck_assert(log_capture_has(
 		LOG_LEVEL_WARNING,
-		"disk.img: no further fake context: Resource temporarily unavailable"));
+		"disk.img: cannot make another fake context: Resource temporarily unavailable"));
 	ck_assert_int_eq(test_io_execute(ctx, IO_READ, 0, 512, 9728, buffer), 0);
 	ck_assert_mem_eq(buffer, disk.model + 512, 9728);
 	ck_assert_uint_eq(disk.fake.event_count, 0);
@@ -104,7 +104,7 @@ START_TEST(without_memory_there_is_no_context)
 	disk.image->arena.piece = SIZE_MAX - (16u << 20); /* of buffers */
 	ck_assert_int_eq(ioctx_new(disk.image, &ctx), -ENOMEM);
 	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
-				  "no further I/O context: Cannot allocate memory"));
+				  "cannot make another I/O context: Cannot allocate memory"));
 	close_disk();
 }
 END_TEST

@@ -159,8 +159,9 @@ START_TEST(without_descriptors_there_is_no_first_context)
 	ctx = take();
 	limit_descriptors(false);
 	ck_assert_ptr_null(ctx);
-	ck_assert(log_capture_has(LOG_LEVEL_WARNING,
-				  "disk.img: no further I/O context: Too many open files"));
+	ck_assert(
+		log_capture_has(LOG_LEVEL_WARNING,
+				"disk.img: cannot make another I/O context: Too many open files"));
 	ctx = take();
 	ck_assert_ptr_nonnull(ctx);
 	give(ctx);

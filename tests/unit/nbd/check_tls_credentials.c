@@ -111,8 +111,8 @@ START_TEST(server_verifies_if_it_can)
 	files.verify = TLS_VERIFY_AUTO;
 	ck_assert(!verifies(&files));
 	files.verify = TLS_VERIFY_ON;
-	expect_error(&files, "/ca-cert.pem: there is no such file; the certificates of clients are "
-			     "verified by it");
+	expect_error(&files, "/ca-cert.pem: there is no such file; it is needed to verify the "
+			     "certificates of clients");
 }
 END_TEST
 
@@ -122,8 +122,8 @@ START_TEST(client_needs_the_authority)
 
 	ck_assert(verifies(&files));
 	lose(TLS_CA_FILE);
-	expect_error(&files, "/ca-cert.pem: there is no such file; the server's certificate is "
-			     "verified by it");
+	expect_error(&files, "/ca-cert.pem: there is no such file; it is needed to verify the "
+			     "server's certificate");
 	files.verify = TLS_VERIFY_OFF;
 	ck_assert(!verifies(&files));
 }
@@ -184,8 +184,8 @@ END_TEST
 START_TEST(key_with_a_password_is_refused)
 {
 	certificates_write_secret_key(directory, TLS_SERVER_KEY_FILE, _i);
-	expect_error(&server_files, "/server-key.pem: the key has a password, for which nobody is "
-				    "asked here; certtool -k --infile ");
+	expect_error(&server_files, "/server-key.pem: the key has a password, and nobody can be "
+				    "asked for it: certtool -k --infile ");
 }
 END_TEST
 
@@ -345,7 +345,7 @@ START_TEST(secret_that_others_can_read_is_warned_about)
 		ck_assert_int_eq(chmod(path, modes[_i].mode), 0);
 		warn(i ? &psk_files : &server_files, 0, time(NULL));
 		snprintf(expected, sizeof(expected),
-			 "%s: mode %03o lets every user of this machine at it: chmod o= %s", path,
+			 "%s: every user of this machine can use it (mode %03o): chmod o= %s", path,
 			 (unsigned int)modes[_i].mode, path);
 		ck_assert_int_eq(log_capture_has(LOG_LEVEL_WARNING, expected), modes[_i].warned);
 	}

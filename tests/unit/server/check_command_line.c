@@ -385,6 +385,8 @@ static const struct {
 	{"[export a]\nfile = a\n[server]\ntls = require\n", ":4: tls=require needs certificates"},
 	{"[server]\nhttp-token = f\n[export a]\nfile = a\n", ":2: http-token=FILE is only for"},
 	{"[server]\nhttp = x\n[export a]\nfile = a\n", ":2: http=x: "},
+	{"[server]\nlist = on\nunix = s\nunix = t\nunix = s\n[export a]\nfile = a\n",
+	 ":3: unix=s is given twice"},
 	{"[server]\nthreads = \"4\"\n",
 	 ":2: threads=\"4\": must be a whole number from 0 to 1024; quotes belong to the value"},
 	{"[server]\nthreads = 4 # all\n", "; a comment after a value belongs to the value"},

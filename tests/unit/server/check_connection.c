@@ -307,8 +307,7 @@ START_TEST(used_up_keys_end_a_connection_without_refusals)
 	fake_release_all(&disk.fake);
 	client_expect_read(&client, 1, 0, PAGE);
 	client_expect_end(&client);
-	ck_assert(
-		log_capture_has(LOG_LEVEL_WARNING, "its keys have encrypted as much as they may"));
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "its keys have encrypted as much as is safe"));
 	end();
 }
 END_TEST

@@ -145,7 +145,7 @@ START_TEST(loop_that_hangs_is_named_and_ends_the_signs)
 	pthread_mutex_unlock(&barrier);
 	for (unsigned int i = 0; i < 3; i++)
 		expect_sign();
-	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "event loop 1 turns again"));
+	ck_assert(log_capture_has(LOG_LEVEL_WARNING, "event loop 1 runs again"));
 	end();
 }
 END_TEST

@@ -162,7 +162,7 @@ START_TEST(what_a_scheme_would_ignore_is_refused)
 	assert_refused("nbd://two/x?", "the parameters after ? can't be read");
 	assert_refused("nbd://two/x#1", "a # in an export's name is written %23");
 	assert_refused("nbd+unix://x?socket=/s",
-		       "\"x\" would be a host, which a unix socket has not: "
+		       "\"x\" would be a host, but a unix socket has none: write "
 		       "nbd+unix:///EXPORT?socket=PATH");
 	assert_refused("nbd+unix://:10809/x?socket=/s", "a unix socket has no port");
 }

@@ -180,15 +180,17 @@ START_TEST(malformed_line_is_named_and_the_others_count)
 	assert_refused("loop0 /a", 1, "loop0 is no device of the nbd driver");
 	assert_refused("nbd0p1 /a", 1, "not a partition");
 	assert_refused("nbd0 disk.img", 1, "disk.img is neither an absolute path nor an NBD URI");
-	assert_refused("nbd0 http://host/x", 1, "http://host/x is neither");
+	assert_refused("nbd0 ftp://host/x", 1, "ftp://host/x is neither");
 }
 END_TEST
 
-START_TEST(image_in_ceph_has_whole_paths)
+START_TEST(image_elsewhere_has_whole_paths)
 {
 	assert_good("nbd0 rbd:p/i ceph-conf=/c,ceph-user=vm,ceph-keyring=/k\n", 1);
 	ck_assert_str_eq(entry(0)->image, "rbd:p/i");
 	ck_assert_str_eq(entry(0)->options.ceph_user, "vm");
+	assert_good("nbd0 https://h/i read-only,base-ca=/c,base-timeout=5\n", 1);
+	assert_refused("nbd0 https://h/i base-ca=c", 1, "base-ca=c must be an absolute path");
 	assert_refused("nbd0 rbd:p/i ceph-conf=c", 1, "ceph-conf=c must be an absolute path");
 	assert_refused("nbd0 rbd:p/i ceph-keyring=k", 1, "ceph-keyring=k must be an absolute path");
 	assert_refused("nbd0 rbd:p/i swap", 1, "--swap is not possible with rbd:p/i");
@@ -413,7 +415,7 @@ main(void)
 		{.test = limit_has_parts_with_commas_between_them},
 		{.test = wrong_limit_is_refused},
 		{.test = noauto_is_not_attached_at_boot},
-		{.test = image_in_ceph_has_whole_paths},
+		{.test = image_elsewhere_has_whole_paths},
 		{.test = malformed_line_is_named_and_the_others_count},
 		{.test = wrong_option_is_named},
 		{.test = device_stands_there_once},

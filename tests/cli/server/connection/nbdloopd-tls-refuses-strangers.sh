@@ -81,7 +81,7 @@ refuses_certificate wrong-kind 'The certificate is NOT trusted. The certificate 
 # A client that takes the server for a stranger may just leave.
 : >"$log"
 quietly "$python" "$own_python" "$sock"
-wait_until "the log tells of the client" grep -q "disconnected: TLS: the client has left in the handshake: it may not trust" "$log"
+wait_until "the log tells of the client" grep -q "disconnected: TLS: the client left during the handshake: it may not trust" "$log"
 
 # A certificate that has expired, or no certificate at all, replaces none; a list of those that are
 # revoked counts at once.

@@ -101,7 +101,7 @@ for thread in sorted((int(t) for t in process.threads(server.pid)), reverse=True
         break
     if thread != server.pid and (number := loop_of(thread, loops)):
         expect_sign()
-        assert is_logged(f"event loop {number} turns again")
+        assert is_logged(f"event loop {number} runs again")
         loops.add(number)
 assert loops == {1, 2}, loops
 

@@ -14,5 +14,5 @@ chmod 600 "$dir/keys.psk"
 port=$(free_port)
 start_nbdloopd --port "$port" --tls-psk="$dir/keys.psk" "$image"
 "$python" "$own_python" "$port" "$dir/keys.psk" 3 >"$dir/client.log" 2>&1 || fail "$(tail -n 1 "$dir/client.log")"
-expect_log 'clients that choose no export hold all 50 connections for such clients'
+expect_log 'all 50 connections for clients that have not chosen an export yet are taken'
 stop_server

@@ -75,7 +75,7 @@ printf x | dd of="$image" bs=1 seek=5000000 conv=notrunc status=none
 start
 is_unknown "the image was changed without this server"
 must_fail nbdloop checkpoint create "$control" tuesday
-grep -q "delete these first" "$dir/refused.log" || fail "a new checkpoint is not refused with words"
+grep -q "delete these checkpoints first" "$dir/refused.log" || fail "a new checkpoint is not refused with words"
 quietly nbdloop snapshot "$control" then
 stop_server
 renew

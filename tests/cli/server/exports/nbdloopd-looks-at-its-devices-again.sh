@@ -53,7 +53,7 @@ hup
 awaits_log "warning: $dir/link: another device has this name now; the one that was opened is still served"
 ln -sfn "$first" "$dir/link"
 expect_equal "a write" "" "$(write_once link)"
-expect_log "$dir/link: no longer so: another device has this name"
+expect_log "$dir/link: no longer true: another device has this name"
 
 blockdev --setro "$first"
 hup
@@ -61,7 +61,7 @@ awaits_log "warning: $dir/link: writes fail, because the device is read-only"
 expect_equal "a write to a read-only device" EIO "$(write_once link)"
 blockdev --setrw "$first"
 expect_equal "a write" "" "$(write_once link)"
-expect_log "$dir/link: no longer so: writes fail, because the device is read-only"
+expect_log "$dir/link: no longer true: writes fail, because the device is read-only"
 
 "$python" - "$medium" "$dir/two.img" <<'EOF'
 import fcntl
@@ -94,12 +94,12 @@ other_half=$loop_device
 attach_loop "$dir/four.img"
 hup
 awaits_log "warning: $dir/one\.img: $third is made of it: end that, or the image may be damaged"
-awaits_log "warning: $dir/four\.img: $loop_device is made of it: what clients read may not fit together"
+awaits_log "warning: $dir/four\.img: $loop_device is made of it: clients may read a mixture of old and new data"
 reject_log "halves\.img: .* is made of it"
 detach_loop "$third"
 detach_loop "$other_half"
 expect_equal "a write" "" "$(write_once whole)"
-expect_log "$dir/one\.img: no longer so: $third is made of it"
+expect_log "$dir/one\.img: no longer true: $third is made of it"
 stop_server
 
 # ---- a file system

@@ -57,7 +57,7 @@ h = nbd.NBD()
 h.connect_uri(sys.argv[1])
 h.pwrite(b"x" * 512, 0)
 EOF
-expect_log 'moved\.img: no longer so: nothing has this name'
+expect_log 'moved\.img: no longer true: nothing has this name'
 stop_server
 
 [ "$(id -u)" = 0 ] || exit 0
@@ -109,7 +109,7 @@ hup
 awaits_log 'warning: .*second\.img: writes fail, because it is immutable; chattr -i ends that'
 chattr -i "$image"
 hup
-awaits_log 'second\.img: no longer so: writes fail, because it is immutable'
+awaits_log 'second\.img: no longer true: writes fail, because it is immutable'
 stop_server
 
 # ---- swap space
