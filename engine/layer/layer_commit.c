@@ -47,7 +47,9 @@ commit_is_other(const struct commit *commit, int dir, const char *name, const st
 	struct layer_header header;
 	struct stat own, other, its;
 
-	if (!layer_is_named(name))
+	/* Opening a device may do anything. */
+	if (!layer_is_named(name) || fstatat(dir, name, &other, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISREG(other.st_mode))
 		return false;
 	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	return fd >= 0 && fstat(fd, &other) == 0 && S_ISREG(other.st_mode) &&

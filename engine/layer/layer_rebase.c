@@ -54,11 +54,16 @@ rebase_open_base(struct rebase *rebase, char **error)
 		.path = rebase->base,
 		.base_path = rebase->wish->base_path,
 	};
+	char *CLEANUP_FREE path = NULL;
 	int r = rebase_check_self(rebase, error);
 
 	if (r < 0)
 		return r;
-	rebase->base_fd = layer_take_base(&rebase->next, rebase->wish->path, rebase->base, error);
+	/* The base is looked for where the layer really is, and not where a link to it is. */
+	path = realpath(rebase->wish->path, NULL);
+	if (!path)
+		return error_set(error, -errno, "%s: %s", rebase->wish->path, strerror(errno));
+	rebase->base_fd = layer_take_base(&rebase->next, path, rebase->base, error);
 	if (rebase->base_fd < 0)
 		return rebase->base_fd;
 	r = rebase->next.base == LAYER_BASE_LAYER
@@ -395,17 +400,22 @@ rebase_open_old(struct rebase *rebase, const struct layer_header *header, char *
 	return r;
 }
 
+/* A file system that is never written to may have no sync. */
+static int
+rebase_sync_file(int fd)
+{
+	return fsync(fd) == 0 || errno == EINVAL || errno == EROFS ? 0 : -errno;
+}
+
 /* What the new base has is on the disk before the header names it. */
 static int
 rebase_sync_base(const struct rebase *rebase, char **error)
 {
-	int r = rebase->base_fd >= 0 && fsync(rebase->base_fd) < 0 ? -errno : 0;
+	int r = rebase->base_fd >= 0 ? rebase_sync_file(rebase->base_fd) : 0;
 
 	for (unsigned int owner = 0; r == 0 && rebase->into && owner < rebase->into->top; owner++) {
-		const struct layer_file *file = &rebase->into->files[owner];
-
-		if (file->path && fsync(file->fd) < 0)
-			r = -errno;
+		if (rebase->into->files[owner].path)
+			r = rebase_sync_file(rebase->into->files[owner].fd);
 	}
 	return r < 0 ? error_set(error, r, "%s: syncing it: %s", rebase->base, strerror(-r)) : 0;
 }

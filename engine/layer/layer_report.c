@@ -430,14 +430,20 @@ report_chain(struct layer_report *report, const struct layer_wish *wish, int *fd
 	}
 }
 
-/* Returns whether a program has the file open for writing. */
-static bool
-report_is_busy(int fd, const char *path)
+/* Reads the header of the topmost layer, which is open as `fd`. `alone`: takes a lock first. A
+ * sealed layer is not written to, so that its readers may have it, too. */
+static int
+report_open_top(const char *path, int fd, bool alone, struct layer_header *header, char **error)
 {
 	static const struct lock_part whole = {0, UINT64_MAX};
-	char *CLEANUP_FREE ignored = NULL;
+	int r = layer_header_read(fd, path, header, error);
 
-	return lock_check(fd, path, LOCK_EXCLUSIVE, &whole, true, &ignored) == -EAGAIN;
+	if (r < 0 || !alone)
+		return r;
+	r = header->state == LAYER_SEALED
+		    ? lock_take(fd, path, LOCK_AUTO, &whole, false, false, error)
+		    : lock_take_alone(fd, path, false, error);
+	return r < 0 ? r : layer_header_read(fd, path, header, error);
 }
 
 int
@@ -459,13 +465,12 @@ layer_report_new(const struct layer_wish *wish, bool alone, struct layer_report 
 		r = error_set(error, fd, "%s: %s", wish->path, regular_file_strerror(-fd));
 	else if (!layer_is_named(wish->path))
 		r = error_set(error, -EINVAL, "%s: the name of a layer ends in .layer", wish->path);
-	else if (alone)
-		r = lock_take_alone(fd, wish->path, false, error);
+	else if (!top->name)
+		r = -ENOMEM;
 	else
-		top->busy = report_is_busy(fd, wish->path);
-	if (r == 0)
-		r = top->name ? layer_header_read(fd, wish->path, &top->header, error) : -ENOMEM;
+		r = report_open_top(wish->path, fd, alone, &top->header, error);
 	if (r == 0) {
+		top->busy = !alone && top->header.state != LAYER_SEALED && !lock_is_free(fd);
 		r = report_file(report, top, fd);
 		if (r < 0)
 			error_set(error, r, "%s: %s", wish->path, strerror(-r));

@@ -14,6 +14,7 @@
 #include "engine/layer/layer_report.h"
 
 #include "common/cleanup.h"
+#include "common/log.h"
 
 #include <errno.h>
 #include <string.h>
@@ -138,8 +139,10 @@ layer_work(const char *action, const struct layer_wish *wish, const struct layer
 					  : layer_rebase(wish, options->base, &watch, &moved, &why);
 	if (progress.total)
 		progress_end(&progress);
-	if (r < 0 && interruption_seen()) {
-		interruption_check(error);
+	if (r == -EINTR && !interruption_check(error)) {
+		log_error("%s: %s; the disk is as it was, and the command can be run again",
+			  wish->path, (*error)->message);
+		interruption_end();
 		return false;
 	}
 	return layer_end_call(r, why, error);

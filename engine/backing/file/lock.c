@@ -464,6 +464,16 @@ lock_take_alone(int fd, const char *path, bool locked, char **error)
 	return r < 0 ? error_set(error, r, "%s: it can't be locked: %s", path, strerror(-r)) : 0;
 }
 
+bool
+lock_is_free(int fd)
+{
+	static const struct lock_part whole = {0, UINT64_MAX};
+	const struct claim claim = claim_for(LOCK_EXCLUSIVE, &whole, true);
+	off_t start;
+
+	return check_claim(fd, &claim, false, &start) != -EAGAIN;
+}
+
 int
 lock_take_along(int fd, const char *path, enum lock_choice choice, bool writable, char **error)
 {

@@ -35,6 +35,11 @@ lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_p
 int
 lock_take_alone(int fd, const char *path, bool locked, char **error);
 
+/* Returns whether no program has a lock that excludes lock_take_alone(). Does not wait for one that
+ * was killed. */
+bool
+lock_is_free(int fd);
+
 /*
  * Takes a lock for `choice` on another descriptor of a file on which lock_take() is used. It keeps
  * nobody away, and may be taken again. But the client of a network file system fails only the

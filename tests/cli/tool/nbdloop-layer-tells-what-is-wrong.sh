@@ -71,12 +71,15 @@ expect_equal "names" '["two.layer","one.layer","base.raw"]' "$(info two.layer '[
 expect_equal "a layer in use" '["writable",true]' "$(info two.layer '[.chain[0].state, .chain[0]["in-use"]]')"
 expect_equal "held" '[8192,69632]' "$(info two.layer '[.chain[0,1].held]')"
 checks 1 'is using it; stop it first' two.layer
+checks 0 '' one.layer
 for action in commit flatten 'rebase --base=one.layer'; do
 	# shellcheck disable=SC2086 # words
 	ends 1 'is using it; stop it first' nbdloop layer $action two.layer
 done
 kill_server
 end_process client KILL
+is_free() { [ "$(info two.layer '.chain[0]["in-use"]')" = false ]; }
+wait_until "the killed server's lock is gone" is_free
 expect_equal "a killed server's" '["killed",false,8192]' "$(info two.layer '.chain[0] | [.ending, .["in-use"], .unkept]')"
 expect_equal "paths" "[\"$dir/two.layer\",\"$dir/one.layer\",\"$dir/base.raw\"]" "$(info two.layer '[.chain[].path]')"
 expect_equal "types" '["layer","layer","raw"]' "$(info two.layer '[.chain[].type]')"
@@ -132,6 +135,14 @@ expect_equal "a changed base" false "$(info two.layer '.chain[2].matches')"
 ends 1 'has changed since.*--force, if you know' nbdloop layer rebase --base=base.raw one.layer
 ends 0 '' nbdloop layer rebase --force --base=base.raw one.layer
 checks 0 '' two.layer
+# The base is looked for where the layer really is.
+mkdir links
+cp -p base.raw links
+ln -s ../one.layer links/one.layer
+ends 0 '' nbdloop layer rebase --base=links/base.raw links/one.layer
+checks 0 '' two.layer
+ends 0 '' nbdloop layer rebase --base=base.raw one.layer
+rm -r links
 # A chain may be moved with its directory; a base elsewhere is looked at only if it is allowed.
 mkdir far away
 mv base.raw one.layer two.layer far

@@ -10,6 +10,7 @@
 #include "engine/layer/layer_create.h"
 #include "engine/layer/layer_keeper.h"
 #include "engine/layer/layer_rebase.h"
+#include "engine/layer/layer_report.h"
 
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
@@ -18,6 +19,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -326,12 +328,14 @@ expect_disk(bool may_be_refused)
 
 /* ---- commands */
 
+static unsigned int steps = UINT_MAX; /* until the command is interrupted */
+
 static int
 step(void *data, uint64_t done, uint64_t total)
 {
 	(void)data;
 	ck_assert_uint_le(done, total);
-	return 0;
+	return steps-- == 0 ? -EINTR : 0;
 }
 
 static const struct layer_watch watch = {step, NULL};
@@ -445,6 +449,80 @@ START_TEST(power_cut_at_any_call_loses_no_byte)
 }
 END_TEST
 
+START_TEST(command_that_is_interrupted_leaves_the_disk_to_servers)
+{
+	const struct command *command = &commands[_i];
+	bool done = false;
+
+	seed = (unsigned int)_i + 1;
+	make_all(command);
+	for (unsigned int at = 0; !done; at++) {
+		int r;
+
+		steps = at;
+		r = command->run();
+		steps = UINT_MAX;
+		done = r == 0;
+		ck_assert_int_eq(r, done ? 0 : -EINTR);
+		expect_disk(false);
+		ck_assert(at > 0 || !done);
+	}
+	run_well(command);
+}
+END_TEST
+
+/* ---- what no writer leaves */
+
+/* Writes a block of the stable map that has these granules in its first word. */
+static void
+put_block(uint64_t generation, uint64_t word)
+{
+	const struct layer_block block = {.generation = generation, .words = {word}};
+	int fd = open(layer_path, O_RDWR | O_CLOEXEC);
+	uint8_t bytes[LAYER_BLOCK_SIZE];
+	struct layer_header header;
+
+	ck_assert_int_eq(layer_header_read(fd, layer_path, &header, &error), 0);
+	layer_block_encode(&block, &header.id, bytes);
+	ck_assert_int_eq(
+		pwrite(fd, bytes, sizeof(bytes), (off_t)layer_block_at(&header, 0, generation)),
+		sizeof(bytes));
+	close(fd);
+}
+
+/* Returns how many bytes the layer holds. */
+static uint64_t
+expect_finding(const char *text)
+{
+	const struct layer_wish wish = {.path = layer_path};
+	struct layer_report *report = NULL;
+	uint64_t held;
+
+	ck_assert_int_eq(layer_report_new(&wish, true, &report, &error), 0);
+	ck_assert_uint_eq(report->finding_count, text ? 1 : 0);
+	ck_assert(!text || strstr(report->findings[0].text, text) != NULL);
+	ck_assert(!text || report->findings[0].trouble == LAYER_DAMAGED);
+	held = report->parts[0].held;
+	layer_report_free(report);
+	return held;
+}
+
+START_TEST(report_finds_maps_that_no_writer_leaves)
+{
+	make_all(&commands[0]);
+	expect_finding(NULL);
+	put_block(6, 0x7);
+	put_block(7, 0xf);
+	ck_assert_uint_eq(expect_finding(NULL), 4 * GRANULE);
+	put_block(7, 0x400 | 0xf);
+	ck_assert_uint_eq(expect_finding(NULL), 4 * GRANULE + 1024);
+	put_block(7, 0x800 | 0xf);
+	ck_assert_uint_eq(expect_finding("beyond the end of the disk: 1"), 4 * GRANULE);
+	put_block(7, 0xb);
+	ck_assert_uint_eq(expect_finding("newer copy lacks granules"), 4 * GRANULE);
+}
+END_TEST
+
 /* ---- the world of a test */
 
 static void
@@ -480,6 +558,8 @@ main(void)
 	const struct suite_row rows[] = {
 		{.name = "layer commands", .begin = begin, .end = end, .seconds = 120},
 		{.test = power_cut_at_any_call_loses_no_byte, .last = 3 * COMMANDS},
+		{.test = command_that_is_interrupted_leaves_the_disk_to_servers, .last = COMMANDS},
+		{.test = report_finds_maps_that_no_writer_leaves},
 		{0},
 	};
 
