@@ -11,7 +11,6 @@
 #ifndef ENGINE_LAYER_LAYER_H
 #define ENGINE_LAYER_LAYER_H
 
-#include "engine/image_config.h"
 #include "engine/layer/layer_format.h"
 #include "engine/layer/layer_hold.h"
 #include "engine/layer/layer_map.h"
@@ -67,16 +66,6 @@ struct layers {
 	uint64_t good;              /* number of the last commit that has succeeded */
 	bool told_failure;          /* the header says that a sync has failed */
 	_Atomic uint64_t commits;   /* that have begun */
-};
-
-struct layer_wish {
-	const char *path;      /* of the topmost layer, for messages */
-	const char *base_path; /* directories in which bases may lie, too, separated by colons, or
-				  NULL */
-	bool force;            /* also if the kernel may write to a base */
-	bool changed_base;     /* also if a base has changed */
-	enum lock_choice lock; /* of bases: LOCK_OFF takes none */
-	bool commit;           /* also if a commit into its base was interrupted */
 };
 
 /* Reads the header that counts. Returns 0, or -errno with *error, a sentence that begins with

@@ -2,7 +2,6 @@
 #include "engine/layer/layer_hold.h"
 
 #include "engine/backing/file/lock.h"
-#include "engine/layer/layer.h"
 
 #include "common/clock.h"
 #include "common/error.h"

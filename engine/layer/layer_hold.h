@@ -10,11 +10,20 @@
 #define ENGINE_LAYER_LAYER_HOLD_H
 
 #include "engine/backing/kind.h"
+#include "engine/image_config.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct layer_wish;
+struct layer_wish {
+	const char *path;      /* of the topmost layer, for messages */
+	const char *base_path; /* directories in which bases may lie, too, separated by colons, or
+				  NULL */
+	bool force;            /* also if the kernel may write to a base */
+	bool changed_base;     /* also if a base has changed */
+	enum lock_choice lock; /* of bases: LOCK_OFF takes none */
+	bool commit;           /* also if a commit into its base was interrupted */
+};
 
 struct layer_hold {
 	bool begun;       /* false: nothing is held, and there is nothing else here */

@@ -86,8 +86,8 @@ keeper_fail(struct layers *layers, int fd)
  * of both headers always is. The newer one is written again, with the same bytes: the write-back of
  * an earlier process may have failed, and the page cache still has what was lost. */
 static int
-keeper_put_header(struct layers *layers, int fd, const struct layer_header *next,
-		  int (*sync)(void *data), void *data)
+layer_replace_header(struct layers *layers, int fd, const struct layer_header *next,
+		     int (*sync)(void *data), void *data)
 {
 	struct layer_header header = *next;
 	int r = keeper_write_header(fd, &layers->header), failed = 0;
@@ -210,7 +210,7 @@ layer_keeper_begin(struct layers *layers, int fd, bool writable)
 	r = keeper_renew_recent(layers, fd);
 	next = *header;
 	memcpy(next.boot, boot, sizeof(boot));
-	return r == 0 ? keeper_put_header(layers, fd, &next, keeper_sync, &fd) : r;
+	return r == 0 ? layer_replace_header(layers, fd, &next, keeper_sync, &fd) : r;
 }
 
 int
@@ -219,7 +219,7 @@ layer_keeper_end(struct layers *layers, int fd)
 	struct layer_header next = layers->header;
 
 	memset(next.boot, 0, sizeof(next.boot));
-	return keeper_put_header(layers, fd, &next, keeper_sync, &fd);
+	return layer_replace_header(layers, fd, &next, keeper_sync, &fd);
 }
 
 /* committing held. */
@@ -230,7 +230,7 @@ keeper_put_opening(struct layers *layers, int fd, int (*sync)(void *data), void 
 	int r;
 
 	next.opening = layers->opening;
-	r = keeper_put_header(layers, fd, &next, sync, data);
+	r = layer_replace_header(layers, fd, &next, sync, data);
 	if (r < 0 || !layers->held)
 		return r;
 	/* A power cut must not lose it and keep what is written in place. */

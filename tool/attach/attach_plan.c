@@ -250,8 +250,7 @@ attach_plan_check(const struct attach_options *options, const char *place, bool 
 			       "--fenced is for a URI of several servers, and %s is an image",
 			       place);
 	return attach_kind_check(options, place, error) && attach_temporary_check(options, error) &&
-	       check_limits(options, error) &&
-	       (!remote || plan_uri(options, place, tls, error));
+	       check_limits(options, error) && (!remote || plan_uri(options, place, tls, error));
 }
 
 bool

@@ -5,6 +5,7 @@
 #include "engine/image_config.h"
 
 #include "engine/backing/ceph/rbd_name.h"
+#include "engine/backing/file/file.h"
 #include "engine/backing/http/http_name.h"
 #include "engine/backing/image_kinds.h"
 #include "tests/lib/suite.h"
