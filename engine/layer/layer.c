@@ -747,14 +747,14 @@ layers_close(struct layers *layers)
 }
 
 void
-layers_look(const struct layers *layers, char trouble[BACKING_TROUBLE])
+layers_look(const struct layers *layers, char *trouble, size_t room)
 {
 	trouble[0] = '\0';
 	for (unsigned int owner = 0; owner < layers->top && !trouble[0]; owner++) {
 		const struct layer_file *file = &layers->files[owner];
 
 		if (file->path)
-			layer_hold_look(&file->hold, file->fd, file->path, trouble);
+			layer_hold_look(&file->hold, file->fd, file->path, trouble, room);
 	}
 }
 

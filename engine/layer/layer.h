@@ -146,9 +146,10 @@ layers_fd(const struct layers *layers, uint8_t below)
 	return below == LAYER_ZEROES ? layers->zeroes : layers->files[below - 1].fd;
 }
 
-/* Says what has come up since the chain was opened that may change a base; else "". */
+/* Sets `trouble`, a text of at most `room` bytes with its NUL: what has come up since the chain was
+ * opened that may change a base; else "". */
 void
-layers_look(const struct layers *layers, char trouble[BACKING_TROUBLE]);
+layers_look(const struct layers *layers, char *trouble, size_t room);
 
 /* Reads bytes of the disk. Returns 0 or -errno; -EIO also if a file is too short. */
 int

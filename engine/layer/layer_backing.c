@@ -55,7 +55,7 @@ layer_look(const struct backing *backing, struct backing_look *look)
 	backing_file.look(temporary ? &temporary->base : backing, look);
 	look->size = layer_size(backing);
 	if (!look->trouble[0])
-		layers_look(backing->layers, look->trouble);
+		layers_look(backing->layers, look->trouble, sizeof(look->trouble));
 }
 
 /* Temporary clones have the device and inode of their base. */

@@ -126,8 +126,7 @@ layer_hold_begin(struct layer_hold *hold, int fd, bool raw, const char *layer, c
 }
 
 void
-layer_hold_look(const struct layer_hold *hold, int fd, const char *path,
-		char trouble[BACKING_TROUBLE])
+layer_hold_look(const struct layer_hold *hold, int fd, const char *path, char *trouble, size_t room)
 {
 	struct image_use use;
 	struct stat st;
@@ -137,12 +136,12 @@ layer_hold_look(const struct layer_hold *hold, int fd, const char *path,
 		return;
 	if (S_ISREG(st.st_mode) &&
 	    ((uint64_t)st.st_size != hold->size || hold_modified(&st) != hold->modified))
-		snprintf(trouble, BACKING_TROUBLE,
+		snprintf(trouble, room,
 			 "its base %.120s was changed while it was in use: what clients read may "
 			 "not fit together",
 			 path);
 	else if (hold->raw && !hold->used && hold_find_use(&st, &use) && use.writes)
-		snprintf(trouble, BACKING_TROUBLE,
+		snprintf(trouble, room,
 			 "its base %.60s may change: %.120s: end that, or the layer may be damaged",
 			 path, use.text);
 }

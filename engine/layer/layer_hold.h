@@ -9,10 +9,10 @@
 #ifndef ENGINE_LAYER_LAYER_HOLD_H
 #define ENGINE_LAYER_LAYER_HOLD_H
 
-#include "engine/backing/kind.h"
 #include "engine/image_config.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct layer_wish {
@@ -41,10 +41,11 @@ int
 layer_hold_begin(struct layer_hold *hold, int fd, bool raw, const char *layer, const char *path,
 		 const struct layer_wish *wish, char **error);
 
-/* Says what may have changed the base since then; else "". */
+/* Sets `trouble`, a text of at most `room` bytes with its NUL: what may have changed the base since
+ * then; else "". */
 void
-layer_hold_look(const struct layer_hold *hold, int fd, const char *path,
-		char trouble[BACKING_TROUBLE]);
+layer_hold_look(const struct layer_hold *hold, int fd, const char *path, char *trouble,
+		size_t room);
 
 /* Releases lock and claim, if the hold was begun; `fd` stays open. */
 void
