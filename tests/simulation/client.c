@@ -27,6 +27,10 @@
 /* The name of the second export of the image. A flush there promises nothing for the first one. */
 #define TWIN "twin"
 
+/* The names of the other image's exports; the operator adds and removes the second one. */
+#define OTHER "other"
+#define EXTRA "extra"
+
 /* A request must be answered within this time, or its connection end. */
 #define ANSWER_LIMIT (60 * SECOND)
 
@@ -56,7 +60,9 @@ struct client {
 	unsigned int life; /* of the server to which it is connected */
 	char name[16];
 	struct socket *socket;
-	bool twin; /* it is connected to the second export of the image */
+	bool twin;         /* it is connected to the second export of the image */
+	const char *other; /* the export of the other image to which it is connected; NULL: none */
+	unsigned int disconnected; /* of the plan, when it connected */
 	enum replies replies;
 	uint16_t facts;          /* transmission flags */
 	unsigned int checkpoint; /* whose bitmap it has chosen, if `has_bitmap` */
@@ -280,6 +286,21 @@ client_name_export(const struct client *client, char name[16])
 		snprintf(name, 16, "s%u", client->snapshot);
 	else if (client->twin)
 		snprintf(name, 16, TWIN);
+	else if (client->other)
+		snprintf(name, 16, "%s", client->other);
+}
+
+/* Whether it is connected to the first export of the image. */
+static bool
+client_is_at_main(const struct client *client)
+{
+	return !client->taken && !client->twin && !client->other;
+}
+
+static unsigned int
+client_sectors(const struct client *client)
+{
+	return client->other ? OTHER_SECTORS : client_plan.sectors;
 }
 
 static void
@@ -301,7 +322,7 @@ client_note_context(struct client *client, const uint8_t *reply, uint64_t create
 static int
 client_choose_contexts(struct client *client, uint32_t option)
 {
-	const bool bitmap = !client->taken && !client->twin;
+	const bool bitmap = client_is_at_main(client);
 	const uint64_t created = model_checkpoint(client->checkpoint);
 	uint8_t query[128], data[4096], *at;
 	char context[32], name[16];
@@ -355,7 +376,7 @@ client_look_around(struct client *client)
 static bool
 client_is_reader(const struct client *client)
 {
-	return client->twin && client->facts & NBD_FLAG_READ_ONLY;
+	return client->other || (client->twin && client->facts & NBD_FLAG_READ_ONLY);
 }
 
 static void
@@ -364,8 +385,10 @@ client_note_facts(struct client *client, const uint8_t *facts)
 	const uint64_t size = get64(facts);
 
 	client->facts = get16(facts + 8);
-	if (size != (uint64_t)client_plan.sectors * SECTOR_SIZE)
+	if (size != (uint64_t)client_sectors(client) * SECTOR_SIZE)
 		trace_fail("%s sees an image of %" PRIu64 " bytes", client->name, size);
+	if (client->other && !(client->facts & NBD_FLAG_READ_ONLY))
+		trace_fail("%s may write to the other image", client->name);
 }
 
 /* In the old way, which has no reply for a refusal: the connection ends. */
@@ -442,6 +465,10 @@ client_shake_hands(struct client *client)
 	client->created = 0;
 	client->has_allocation = client->has_bitmap = client->looks = false;
 	client->twin = !client->taken && client_plan.has_twin && chance_once_in(3);
+	client->other =
+		!client->taken && !client->twin && client_plan.has_other && chance_once_in(4)
+			? (chance_once_in(3) ? EXTRA : OTHER)
+			: NULL;
 	if (r == 0 && chance_once_in(8))
 		r = client_look_around(client);
 	if (r == 0 && client->replies != SIMPLE && !chance_once_in(4))
@@ -470,6 +497,7 @@ client_connect(struct client *client)
 	unsigned int process;
 
 	client->life = client_plan.life;
+	client->disconnected = client_plan.disconnected;
 	client_choose_snapshot(client);
 	client->socket = network_connect(client_plan.address, client->number);
 	process = process_latest();
@@ -492,19 +520,19 @@ client_connect(struct client *client)
 /* ---- requests */
 
 static void
-client_choose_place(struct sent *sent)
+sent_choose_place(struct sent *sent, unsigned int sectors)
 {
 	unsigned int largest = chance_once_in(8) ? client_plan.largest : 12;
 
-	if (largest > client_plan.sectors)
-		largest = client_plan.sectors;
+	if (largest > sectors)
+		largest = sectors;
 	sent->count = (unsigned int)chance_between(1, largest);
 	/* Mostly in a small part, so that requests meet; and at the end. */
-	sent->first = (unsigned int)chance_below(chance_once_in(4) ? client_plan.sectors : 40);
+	sent->first = (unsigned int)chance_below(chance_once_in(4) ? sectors : 40);
 	if (chance_once_in(12))
-		sent->first = client_plan.sectors - sent->count;
-	if (sent->first + sent->count > client_plan.sectors)
-		sent->first = client_plan.sectors - sent->count;
+		sent->first = sectors - sent->count;
+	if (sent->first + sent->count > sectors)
+		sent->first = sectors - sent->count;
 }
 
 static bool
@@ -538,7 +566,7 @@ client_choose_request(struct client *client, struct sent *sent)
 	/* A forbidden one, now and then. */
 	if (client_is_reader(client) && !chance_once_in(8))
 		sent->type = NBD_CMD_READ;
-	client_choose_place(sent);
+	sent_choose_place(sent, client_sectors(client));
 	if (sent->type == NBD_CMD_READ && client->facts & NBD_FLAG_SEND_CACHE && chance_once_in(32))
 		sent->type = NBD_CMD_CACHE;
 	if (lists && chance_once_in(client->created ? 4 : 16))
@@ -546,7 +574,7 @@ client_choose_request(struct client *client, struct sent *sent)
 	if (sent->type == NBD_CMD_BLOCK_STATUS && client->looks) {
 		client->looks = false;
 		sent->first = 0;
-		sent->count = client_plan.sectors;
+		sent->count = client_sectors(client);
 	}
 	if (sent->type == NBD_CMD_BLOCK_STATUS && !client->looks && chance_once_in(8))
 		sent->flags |= NBD_CMD_FLAG_REQ_ONE;
@@ -562,14 +590,17 @@ client_choose_request(struct client *client, struct sent *sent)
 }
 
 static void
-client_tell_model(struct sent *sent)
+client_tell_model(const struct client *client, struct sent *sent)
 {
-	switch (sent->type) {
-	case NBD_CMD_READ:
+	if (sent->type == NBD_CMD_READ) {
 		sent->bytes = malloc((size_t)sent->count * SECTOR_SIZE);
 		sent->arrived = calloc(sent->count, sizeof(bool));
-		sent->request = model_request();
-		break;
+	}
+	/* Of the other image, it is known what it has. */
+	if (client->other)
+		return;
+	switch (sent->type) {
+	case NBD_CMD_READ:
 	case NBD_CMD_BLOCK_STATUS:
 	case NBD_CMD_CACHE:
 	case NBD_CMD_FLUSH: sent->request = model_request(); break;
@@ -629,7 +660,7 @@ client_send(struct client *client)
 		scheduler_sleep(MILLISECOND);
 		return 0;
 	}
-	client_tell_model(sent);
+	client_tell_model(client, sent);
 	sent->sent_at = scheduler_now();
 	client->in_flight++;
 	trace("%s %u+%u%s%s", request_names[sent->type], sent->first, sent->count,
@@ -660,7 +691,7 @@ client_check_error(const struct client *client, const struct sent *sent)
 {
 	const uint32_t error = sent->error;
 
-	if (sent->write && client_is_reader(client)) {
+	if (request_changes(sent->type) && client_is_reader(client)) {
 		if (error != NBD_EPERM && error != NBD_ESHUTDOWN)
 			trace_fail("%s: a change of a reader was answered with %" PRIu32,
 				   client->name, error);
@@ -692,10 +723,23 @@ sent_data_bytes(const struct sent *sent)
 }
 
 static void
+sent_check_other(const struct client *client, const struct sent *sent)
+{
+	uint8_t expected[SECTOR_SIZE];
+
+	for (unsigned int i = 0; i < sent->count; i++) {
+		model_fill(OTHER_WRITE, sent->first + i, expected);
+		if (memcmp(sent->bytes + (size_t)i * SECTOR_SIZE, expected, SECTOR_SIZE) != 0)
+			trace_fail("%s: sector %u of the other image has wrong bytes", client->name,
+				   sent->first + i);
+	}
+}
+
+static void
 client_take_answer(struct client *client, struct sent *sent)
 {
 	client_check_error(client, sent);
-	if (!sent->error && sent->type != NBD_CMD_FLUSH && !client->taken && !client->twin &&
+	if (!sent->error && sent->type != NBD_CMD_FLUSH && client_is_at_main(client) &&
 	    client->life == client_plan.life)
 		limit_model_answered(client->number, sent_data_bytes(sent), sent->sent_at);
 	trace("%s %u+%u answered: %s", request_names[sent->type], sent->first, sent->count,
@@ -706,14 +750,16 @@ client_take_answer(struct client *client, struct sent *sent)
 										   : MODEL_DONE);
 	else if (sent->error)
 		model_read_failed(sent->request);
-	else if (sent->type == NBD_CMD_FLUSH && !client->twin)
+	else if (sent->type == NBD_CMD_FLUSH && client_is_at_main(client))
 		model_flush_answered(sent->request);
 	else if (sent->type != NBD_CMD_READ)
 		model_read_failed(sent->request);
 	for (unsigned int i = 0; sent->type == NBD_CMD_READ && !sent->error && i < sent->count; i++)
 		if (!sent->arrived[i])
 			trace_fail("%s: a read was answered without all bytes", client->name);
-	if (sent->type == NBD_CMD_READ && !sent->error && client->taken) {
+	if (sent->type == NBD_CMD_READ && !sent->error && client->other) {
+		sent_check_other(client, sent);
+	} else if (sent->type == NBD_CMD_READ && !sent->error && client->taken) {
 		model_read_failed(sent->request);
 		model_snapshot_answered(client->snapshot, client->taken, sent->first, sent->count,
 					sent->bytes);
@@ -781,7 +827,9 @@ client_check_extent(const struct client *client, const struct sent *sent, bool b
 {
 	if (first >= end)
 		return;
-	if (bitmap)
+	if (client->other)
+		trace_fail("%s sees holes in the other image", client->name);
+	else if (bitmap)
 		model_clean_answered(sent->request, client->checkpoint, client->created, first,
 				     end - first);
 	else if (!client->taken)
@@ -813,8 +861,8 @@ client_receive_list(struct client *client, const struct sent *sent, bool wide, u
 
 		length = wide ? get64(bytes + i) : get32(bytes + i);
 		end = (at + length) / SECTOR_SIZE;
-		if (end > client_plan.sectors)
-			end = client_plan.sectors;
+		if (end > client_sectors(client))
+			end = client_sectors(client);
 		if (bitmap ? !(flags & NBD_STATE_DIRTY) : flags & NBD_STATE_ZERO)
 			client_check_extent(client, sent, bitmap, (unsigned int)first,
 					    (unsigned int)end);
@@ -902,8 +950,9 @@ client_receive_answer(struct client *client)
 static bool
 client_must_be_answered(const struct client *client)
 {
-	return client->life == client_plan.life && client_plan.is_up &&
-	       !client_plan.fails_allowed && !client->taken;
+	return client->life == client_plan.life && client_plan.is_up && !client_plan.disconnects &&
+	       client->disconnected == client_plan.disconnected && !client_plan.fails_allowed &&
+	       !client->taken && !client->other;
 }
 
 /* Takes the answers to all that it has sent before, which a server has to carry out, also if the

@@ -28,6 +28,7 @@
 
 #define IMAGE  "/disk/image"
 #define RECORD IMAGE ".changes"
+#define OTHER  "/disk/other"
 
 /* Lives of servers in a run. */
 #define LIVES     12
@@ -81,8 +82,10 @@ supervisor_choose_place(void)
 	if (!is_local)
 		supervisor_add_argument("--address=127.0.0.1");
 	supervisor_add_argument(is_local ? places[place].local : places[place].remote);
+	if (client_plan.has_other)
+		supervisor_add_argument("--export=other=" OTHER ",read-only=on");
 	if (!client_plan.has_twin) {
-		supervisor_add_argument(IMAGE);
+		supervisor_add_argument(client_plan.has_other ? "--export==" IMAGE : IMAGE);
 	} else {
 		supervisor_add_argument("--export==" IMAGE ",lock=shared");
 		supervisor_add_argument(twin_writes_at_start
@@ -119,6 +122,7 @@ supervisor_choose_arguments(void)
 		supervisor_add_argument("--memory=32M");
 	is_local = chance_once_in(2);
 	client_plan.has_twin = chance_once_in(3);
+	client_plan.has_other = chance_once_in(3);
 	twin_writes_at_start = chance_once_in(2);
 	fixed_arguments = argument_count;
 	supervisor_choose_place();
@@ -197,6 +201,36 @@ supervisor_make_image(void)
 	model_begin(client_plan.sectors);
 }
 
+static void
+supervisor_make_other(void)
+{
+	struct file *file = disk_make(S_IFREG | 0600);
+	uint8_t bytes[SECTOR_SIZE];
+
+	for (unsigned int i = 0; i < OTHER_SECTORS; i++) {
+		model_fill(OTHER_WRITE, i, bytes);
+		disk_write(file, bytes, SECTOR_SIZE, (uint64_t)i * SECTOR_SIZE);
+	}
+	disk_name(file, OTHER);
+	disk_settle_names();
+	disk_sync_end(file, disk_sync_begin(file), true);
+	disk_put(file);
+}
+
+/* No crash and no mistake may change the other image. */
+static void
+supervisor_check_other(void)
+{
+	const struct file *file = disk_find(OTHER);
+	uint8_t bytes[SECTOR_SIZE];
+
+	for (unsigned int i = 0; file && i < OTHER_SECTORS; i++) {
+		model_fill(OTHER_WRITE, i, bytes);
+		if (memcmp(file->bytes + (size_t)i * SECTOR_SIZE, bytes, SECTOR_SIZE) != 0)
+			trace_fail("sector %u of the other image has changed", i);
+	}
+}
+
 /* ---- lives */
 
 static void
@@ -218,6 +252,7 @@ supervisor_start(void)
 	client_plan.reloads = false;
 	client_plan.twin_writes = twin_writes_at_start;
 	client_plan.is_up = true;
+	client_plan.disconnects = false;
 	server = process_start(nbdloopd_main, argument_count, argument_list);
 	scheduler_note_progress();
 }
@@ -284,6 +319,7 @@ supervisor_crash(void)
 	}
 	disk_crash();
 	model_crash(disk_find(IMAGE)->bytes);
+	supervisor_check_other();
 }
 
 static bool
@@ -300,6 +336,7 @@ supervisor_await_end(void)
 	scheduler_wait("the server's end", supervisor_server_is_over, NULL, FOR_EVER);
 	remains_drop(server);
 	server = NULL;
+	supervisor_check_other();
 	if (dying)
 		return;
 	model_settle();
@@ -494,6 +531,8 @@ supervisor_run(void)
 	supervisor_choose_arguments();
 	supervisor_choose_moods();
 	supervisor_make_image();
+	if (client_plan.has_other)
+		supervisor_make_other();
 	for (unsigned int i = (unsigned int)chance_between(1, 3); i > 0; i--)
 		client_start(i);
 	operator_start();
