@@ -973,6 +973,32 @@ client_await_answers(struct client *client)
 	return -EPIPE;
 }
 
+/* It takes no answers. Nobody else changes the image, so the server owes it all changes. Returns
+ * whether it has left so. */
+static bool
+client_leave_alone(struct client *client)
+{
+	bool owed;
+
+	/* What it has not read would make it a reset. */
+	if (network_has_orphans() || network_is_readable(client->socket))
+		return false;
+	trace("says goodbye, and takes none of %u answers", client->in_flight);
+	owed = network_await_end(client->socket, scheduler_now() + ANSWER_LIMIT) &&
+	       client_must_be_answered(client);
+	for (unsigned int i = 0; i < WINDOW && owed; i++) {
+		struct sent *sent = &client->sent[i];
+
+		if (!sent->write || client_is_reader(client))
+			continue;
+		trace("%s %u+%u must be done", request_names[sent->type], sent->first, sent->count);
+		model_write_answered(sent->write, MODEL_DONE);
+		sent_free(sent);
+		client->in_flight--;
+	}
+	return true;
+}
+
 /* Says that it leaves, and then, mostly, waits for the rest of the answers. */
 static int
 client_say_goodbye(struct client *client)
@@ -991,7 +1017,8 @@ client_say_goodbye(struct client *client)
 	if (chance_once_in(2))
 		scheduler_sleep_to_turn(scheduler_now() + SECOND);
 	r = network_send(client->socket, bytes, size);
-	if (r < 0 || chance_once_in(4))
+	if (r < 0 || (client_plan.alone && chance_once_in(2) && client_leave_alone(client)) ||
+	    chance_once_in(4))
 		return -EPIPE;
 	trace("says goodbye, and waits for %u answers", client->in_flight);
 	client->leaves = true;

@@ -24,6 +24,7 @@ struct client_plan {
 	bool rules_known;
 	bool reloads;              /* the server may drop what it was told */
 	unsigned int rules;        /* a number, which changes with them */
+	bool alone;                /* there is one client */
 	bool crowded;              /* many requests wait, also for low limits */
 	bool fails_allowed;        /* the disk's mood may strike: requests may fail */
 	unsigned int life;         /* of a server: the number of this one */

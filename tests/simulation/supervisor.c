@@ -525,6 +525,8 @@ supervisor_finish(void)
 void
 supervisor_run(void)
 {
+	unsigned int clients;
+
 	server = dying = NULL;
 	client_plan = (struct client_plan){.life = 0};
 	disk_begin();
@@ -533,7 +535,9 @@ supervisor_run(void)
 	supervisor_make_image();
 	if (client_plan.has_other)
 		supervisor_make_other();
-	for (unsigned int i = (unsigned int)chance_between(1, 3); i > 0; i--)
+	clients = (unsigned int)chance_between(1, 3);
+	client_plan.alone = clients == 1;
+	for (unsigned int i = clients; i > 0; i--)
 		client_start(i);
 	operator_start();
 	has_fiend = chance_once_in(2);
