@@ -310,7 +310,7 @@ client_note_context(struct client *client, const uint8_t *reply, uint64_t create
 		client->created = created;
 		client->has_bitmap = true;
 		client->bitmap = get32(reply);
-		client->looks = created && chance_once_in(2);
+		client->looks = created && (client_plan.looks || chance_once_in(2));
 	} else {
 		client->has_allocation = true;
 		client->allocation = get32(reply);
@@ -569,7 +569,7 @@ client_choose_request(struct client *client, struct sent *sent)
 	sent_choose_place(sent, client_sectors(client));
 	if (sent->type == NBD_CMD_READ && client->facts & NBD_FLAG_SEND_CACHE && chance_once_in(32))
 		sent->type = NBD_CMD_CACHE;
-	if (lists && chance_once_in(client->created ? 4 : 16))
+	if (lists && (client->looks || chance_once_in(client->created ? 4 : 16)))
 		sent->type = NBD_CMD_BLOCK_STATUS;
 	if (sent->type == NBD_CMD_BLOCK_STATUS && client->looks) {
 		client->looks = false;

@@ -18,6 +18,7 @@ struct client_plan {
 	unsigned int leaves;  /* once in so many requests; 0: never */
 	int64_t patience;     /* for an answer; 0: all that the server may take */
 	int64_t pause;        /* longest one between two requests; 0: there is none */
+	bool looks;           /* those of a checkpoint look at all of it first */
 	bool wants_marks;     /* a checkpoint shall be there */
 	bool has_twin;        /* there is a second export of the image */
 	bool twin_writes;     /* its rules let clients write there, if that is known */

@@ -420,7 +420,8 @@ supervisor_pass_quiet_time(void)
 		lives = supervisor_sleep(tick - scheduler_now());
 		scheduler_wait("a sync of the record", supervisor_sees_record_sync, NULL,
 			       scheduler_now() + SECOND);
-		lives = lives && supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
+		if (!chance_once_in(2))
+			lives = lives && supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
 		cut_next = true;
 	}
 	client_plan.pause = 0;
@@ -445,6 +446,11 @@ static bool
 supervisor_let_live(void)
 {
 	bool lives = supervisor_sleep(supervisor_choose_time());
+
+	/* Clients need some time to look. */
+	if (lives && client_plan.looks)
+		lives = supervisor_sleep(100 * MILLISECOND);
+	client_plan.looks = false;
 
 	if (lives && event_strikes(12, "stops the server for a while"))
 		lives = supervisor_pause_server();
@@ -485,6 +491,7 @@ supervisor_live(void)
 		if (event_happens("kills the server"))
 			supervisor_kill();
 	} else if (event_happens("cuts the power")) {
+		client_plan.looks = cut_next;
 		supervisor_crash();
 	}
 }
