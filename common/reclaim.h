@@ -23,16 +23,15 @@ int
 reclaim_serve(char **error);
 
 /*
- * Locks the process's memory: the memory that is in use, and all that is mapped later. Allocates
- * `heap` bytes for malloc() at once. Threads that are started later have stacks of 256 KiB, and
- * huge pages are off. Without all this, a thread that touches new memory could wait forever for
- * memory that only its own work can free. A child process does not inherit the lock.
+ * Locks the process's memory, also what is mapped later. Allocates `heap` bytes for malloc() at
+ * once. Later threads have stacks of 256 KiB, and huge pages are off. Otherwise, a thread that
+ * touches new memory could wait forever for memory that only its own work can free. A child process
+ * does not inherit the lock.
  *
- * The caller will allocate `later` more bytes. If these and the heap are more than half of the
- * available memory, the machine could run out of memory, so the function fails with -ENOMEM, and
- * its message ends with `way_out`, which says how to need less. With `force` there is only a
- * warning, for a server that replaces another one and gets its memory. Needs CAP_IPC_LOCK or a
- * sufficient RLIMIT_MEMLOCK. Returns 0, or -errno with *error, a sentence (the caller frees it).
+ * If `heap`, and the `later` bytes that the caller will allocate, are more than half of the
+ * available memory, the machine could run out of memory: then fails with -ENOMEM and a message that
+ * ends with `way_out`. With `force`, only warns: the server gets another server's memory. Needs
+ * CAP_IPC_LOCK or a sufficient RLIMIT_MEMLOCK. Returns 0, or -errno with *error (caller frees).
  */
 int
 reclaim_lock_memory(size_t heap, uint64_t later, bool force, const char *way_out, char **error);

@@ -21,16 +21,14 @@ struct range_lock;
 /* Embedded by its owner. */
 struct observer {
 	/*
-	 * Called on the thread of the change's context: by several threads at once, but never for
-	 * two changes at once whose ranges overlap. The change may alter the bytes of the file from
-	 * range->start up to range->end (of the file, not of an image's window). That may be more
-	 * than the client asked for, because a range covers whole blocks.
+	 * Called on the thread of the change's context, never for two overlapping changes at once.
+	 * The change may alter the file's bytes (not those of an image's window) from range->start
+	 * up to range->end: a range covers whole blocks, which may be more than the client wrote.
 	 *
 	 * Returns true if the change may go on. After false, it waits until observer_release(),
-	 * which may come at once, on any thread. The function must not block, because the thread
-	 * may be an event loop, nor add or remove observers. For work that blocks there are the
-	 * helpers of a hosted context: ioctx_help(io_of_range(range)->ctx, job). A context that is
-	 * not hosted serves one client's thread, which may block here.
+	 * which may come at once, on any thread. Must neither add nor remove observers, nor block:
+	 * a hosted context's thread may be an event loop, and has helpers for work that blocks,
+	 * ioctx_help(io_of_range(range)->ctx, job).
 	 *
 	 * The change may still fail, or not be carried out because its client has vanished. What is
 	 * tried again under the same range does not come here again.

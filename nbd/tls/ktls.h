@@ -16,16 +16,16 @@
 #define KTLS_REASON_MAX 128
 
 /*
- * Gives the keys of the session to the kernel. Before that, all output must have been sent; the
- * session must stand at a record (tls_session_at_record()), without data (tls_session_has_data());
- * and no byte may have been received that it has not taken.
+ * Gives the keys of the session to the kernel. Before, all output must have been sent, and the
+ * session must have taken all bytes that were received, and stand at a record
+ * (tls_session_at_record()) without data (tls_session_has_data()).
  *
- * Returns 0: the session can be freed, and must not be used for anything else. 1: not possible,
- * `reason` says why, and the session goes on. -errno: the socket can't be used any more.
+ * Returns 0: the session can only be freed. 1: not possible, `reason` says why, and the session
+ * goes on. -errno: the socket can't be used any more.
  *
- * On the socket, a record that is no data (an alert, a key update) makes receives fail with EIO:
- * that is the end of the connection. Sends and receives take no MSG_WAITALL. With AES-GCM, the
- * connection must end before ktls_record_limit() records in either direction.
+ * From then on, a record that is no data (an alert, a key update) makes receives fail with EIO, and
+ * ends the connection. No MSG_WAITALL. With AES-GCM, the connection must end before
+ * ktls_record_limit() records in either direction.
  */
 int
 ktls_begin(struct tls_session *session, int fd, char reason[KTLS_REASON_MAX]);

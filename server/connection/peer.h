@@ -26,21 +26,17 @@ peer_left(struct conn *conn);
 /*
  * Returns whether a change of this client, whose range is held by now, may be carried out.
  *
- * A client that loses patience closes its connection, repeats its change over another one, and then
- * sends newer changes. The first one must not overwrite those, however long it has waited in the
- * socket, in the input or for its range: the thread may have been delayed, the process stopped or
- * the machine suspended. So a change is carried out only if its client was found to be there while
- * the range was held, or at most 100 ms before (CLOCK_BOOTTIME). A request that the client sends
- * after it has given up arrives later, and waits for the range. Two cases stay open: a client that
- * gives up, and is answered elsewhere, within these 100 ms; and over TCP, a client whose close
- * can't be seen because the socket's receive buffer is full.
+ * A client that loses patience closes its connection, repeats its change over another one, and
+ * sends newer changes there. The first change, delayed in the socket, the input or its range, must
+ * not overwrite those. So the client must have been there while the range was held, or at most 100
+ * ms before (CLOCK_BOOTTIME). Two cases stay open: a client that gives up, and is answered
+ * elsewhere, within these 100 ms; and over TCP, a close that can't be seen because the socket's
+ * receive buffer is full.
  *
- * A client that sent NBD_CMD_DISC after its changes, and closed its socket without waiting, has
- * ended properly: the NBD specification has the server carry out the changes. The client may
- * connect again and change the same bytes before that; the specification leaves this risk to it,
- * but this server does not: it carries out the old changes only if no other connection has changed
- * the image since the client was last known to be there. Over TCP, a client that has closed its
- * socket looks like one that sends no more and waits, until it is answered.
+ * After NBD_CMD_DISC, a client may close its socket without waiting: the NBD specification has its
+ * changes carried out. This server does that only if no other connection has changed the image
+ * since the client was last known to be there: the client may have connected again. Over TCP, a
+ * closed socket looks like one that sends no more and waits, until it is answered.
  *
  * Reads the clock, and checks the socket at most once in 100 ms.
  */

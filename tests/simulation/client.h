@@ -6,31 +6,9 @@
 #ifndef TESTS_SIMULATION_CLIENT_H
 #define TESTS_SIMULATION_CLIENT_H
 
-#include <stdbool.h>
+#include "tests/simulation/client_plan.h"
+
 #include <stdint.h>
-
-struct client_plan {
-	const char *address;
-	unsigned int sectors; /* of the image */
-	unsigned int window;  /* requests at once */
-	unsigned int largest; /* sectors of a request */
-	unsigned int leaves;  /* once in so many requests; 0: never */
-	int64_t patience;     /* for an answer; 0: all that the server may take */
-	int64_t pause;        /* longest one between two requests; 0: there is none */
-	bool wants_marks;     /* a checkpoint shall be there */
-	bool has_twin;        /* there is a second export of the image */
-	bool twin_writes;     /* its rules let clients write there, if that is known */
-	bool rules_known;
-	bool reloads;         /* the server may drop what it was told */
-	unsigned int rules;   /* a number, which changes with them */
-	bool crowded;         /* many requests wait, also for low limits */
-	bool fails_allowed;   /* the disk's mood may strike: requests may fail */
-	unsigned int life;    /* of a server: the number of this one */
-	bool is_up;           /* nobody has ended that one */
-	uint32_t ended_lives; /* a bit for each that was told to end */
-};
-
-extern struct client_plan client_plan;
 
 /* How many answers clients have had, of all kinds, in all runs. */
 extern uint64_t client_answers;

@@ -51,6 +51,7 @@ struct socket {
 	struct stream input;
 	struct socket *peer; /* NULL: closed, or not connected */
 	bool sent_end;
+	bool deaf;     /* it receives nothing any more */
 	bool vanished; /* nobody owns it, until its peer is closed */
 	struct listener *listener;
 	struct socket *next;
@@ -251,7 +252,7 @@ socket_events(struct description *description)
 		events |= POLLRDHUP;
 	if (reset)
 		events |= POLLERR | POLLHUP;
-	if ((ended && socket->sent_end) || (!socket->peer && ended))
+	if (ended && (socket->sent_end || !socket->peer || socket->peer->deaf))
 		events |= POLLHUP;
 	if (reset || !socket->peer || stream_room(&socket->peer->input) > BUFFER / 3)
 		events |= POLLOUT;
@@ -313,7 +314,7 @@ socket_transmit(struct socket *socket, const void *bytes, size_t size)
 
 	if (socket_is_reset(socket))
 		return -ECONNRESET;
-	if (!socket->peer || socket->sent_end)
+	if (!socket->peer || socket->peer->deaf || socket->sent_end)
 		return -EPIPE;
 	room = stream_room(&socket->peer->input);
 	if (!room)
@@ -469,6 +470,31 @@ void
 network_send_end(struct socket *socket)
 {
 	socket_send_end(socket, false);
+}
+
+static bool
+socket_is_alone(void *data)
+{
+	return !((const struct socket *)data)->peer;
+}
+
+bool
+network_await_end(struct socket *socket, int64_t until)
+{
+	socket_send_end(socket, false);
+	socket->deaf = true;
+	return scheduler_wait("the server's end of a connection", socket_is_alone, socket, until);
+}
+
+bool
+network_has_orphans(void)
+{
+	for (const struct socket *socket = sockets; socket; socket = socket->next) {
+		if (socket->server && !socket->listener &&
+		    (!socket->peer || socket->peer->vanished || socket->peer->deaf))
+			return true;
+	}
+	return false;
 }
 
 int64_t

@@ -55,6 +55,15 @@ network_await(struct socket *socket, int64_t until);
 void
 network_send_end(struct socket *socket);
 
+/* The client neither sends nor receives any more, and waits until the server closes its end.
+ * Returns whether it does. */
+bool
+network_await_end(struct socket *socket, int64_t until);
+
+/* Whether the server has a connection whose client has closed it, or is gone. */
+bool
+network_has_orphans(void);
+
 /* Closes a client's socket; `reset`: with RST. Returns when the server's side will have heard of
  * it. */
 int64_t

@@ -49,6 +49,38 @@ operator_choose_limits(char *text, size_t size)
 }
 
 static void
+operator_choose_rare(char *text, size_t size)
+{
+	const unsigned int client = (unsigned int)chance_between(1, 3);
+
+	switch (chance_below(client_plan.has_other ? 6 : 3)) {
+	case 0: snprintf(text, size, "resize\n"); break;
+	case 1: snprintf(text, size, "reload\n"); break;
+	case 2:
+		snprintf(text, size, "disconnect uid:%u,net:127.0.0.%u\n", 1000 + client,
+			 1 + client);
+		break;
+	case 3: snprintf(text, size, "remove export=extra\n"); break;
+	default: snprintf(text, size, "add extra=/disk/other,read-only=on\n");
+	}
+}
+
+/* Where there are several exports, it must say which. */
+static void
+operator_name_export(char *text, size_t size)
+{
+	static const char *const verbs[] = {"set ", "resize", "checkpoint ", "snapshot "};
+	const size_t length = strlen(text);
+
+	if ((!client_plan.has_twin && !client_plan.has_other) || strstr(text, "export="))
+		return;
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++) {
+		if (strncmp(text, verbs[i], strlen(verbs[i])) == 0)
+			snprintf(text + length - 1, size - length + 1, " export=\n");
+	}
+}
+
+static void
 operator_choose_request(char *text, size_t size)
 {
 	const unsigned int name = (unsigned int)chance_below(NAMES);
@@ -57,6 +89,10 @@ operator_choose_request(char *text, size_t size)
 	if (client_plan.wants_marks) {
 		client_plan.wants_marks = false;
 		snprintf(text, size, "checkpoint create c%u granularity=4k\n", name);
+		return;
+	}
+	if (chance_once_in(12)) {
+		operator_choose_rare(text, size);
 		return;
 	}
 	switch (chance_below(client_plan.has_twin ? 10 : 9)) {
@@ -138,6 +174,7 @@ operator_ask(void)
 	if (!socket)
 		return;
 	operator_choose_request(text, sizeof(text));
+	operator_name_export(text, sizeof(text));
 	if (!event_happens("asks: %.*s", (int)strcspn(text, "\n"), text)) {
 		network_close(socket, false);
 		return;
@@ -145,6 +182,13 @@ operator_ask(void)
 	if (sscanf(text, "checkpoint delete c%u", &name) == 1)
 		model_checkpoint_deleted(name);
 	limit_model_asked(text);
+	if (strncmp(text, "disconnect", 10) == 0)
+		client_plan.disconnects = true;
+	if (strncmp(text, "reload", 6) == 0) {
+		limit_model_begin(false);
+		operator_note_rules(false, false);
+		client_plan.reloads = true;
+	}
 	if (sscanf(text, "remove export=s%u", &name) == 1)
 		model_snapshot_removed(name);
 	snapshot = sscanf(text, "snapshot s%u expire=%u", &name, &seconds) == 2;
@@ -163,6 +207,10 @@ operator_ask(void)
 		operator_note_rules(true, strstr(text, RULES "any"));
 	if (well)
 		limit_model_confirmed(text);
+	if (well && strncmp(text, "disconnect", 10) == 0) {
+		client_plan.disconnects = false;
+		client_plan.disconnected++;
+	}
 	/* The server counts whole seconds. */
 	if (snapshot)
 		operator_note_snapshot(name, life == client_plan.life ? answer : "",

@@ -29,6 +29,7 @@
 
 #define IMAGE "/disk/image"
 #define LAYER "/disk/image.layer" /* on the image */
+#define OTHER "/disk/other"
 
 /* Lives of servers in a run. */
 #define LIVES     12
@@ -83,8 +84,13 @@ supervisor_choose_place(void)
 	if (!is_local)
 		supervisor_add_argument("--address=127.0.0.1");
 	supervisor_add_argument(is_local ? places[place].local : places[place].remote);
+	if (client_plan.has_other)
+		supervisor_add_argument("--export=other=" OTHER ",read-only=on");
 	if (!client_plan.has_twin) {
-		supervisor_add_argument(supervisor_has_layer ? LAYER : IMAGE);
+		if (supervisor_has_layer)
+			supervisor_add_argument(client_plan.has_other ? "--export==" LAYER : LAYER);
+		else
+			supervisor_add_argument(client_plan.has_other ? "--export==" IMAGE : IMAGE);
 	} else {
 		supervisor_add_argument("--export==" IMAGE ",lock=shared");
 		supervisor_add_argument(twin_writes_at_start
@@ -122,6 +128,7 @@ supervisor_choose_arguments(void)
 	is_local = chance_once_in(2);
 	/* A layer that is written to cannot be shared. */
 	client_plan.has_twin = chance_once_in(3) && !supervisor_has_layer;
+	client_plan.has_other = chance_once_in(3);
 	twin_writes_at_start = chance_once_in(2);
 	fixed_arguments = argument_count;
 	supervisor_choose_place();
@@ -244,6 +251,36 @@ supervisor_look(void)
 		model_look(supervisor_bytes());
 }
 
+static void
+supervisor_make_other(void)
+{
+	struct file *file = disk_make(S_IFREG | 0600);
+	uint8_t bytes[SECTOR_SIZE];
+
+	for (unsigned int i = 0; i < OTHER_SECTORS; i++) {
+		model_fill(OTHER_WRITE, i, bytes);
+		disk_write(file, bytes, SECTOR_SIZE, (uint64_t)i * SECTOR_SIZE);
+	}
+	disk_name(file, OTHER);
+	disk_settle_names();
+	disk_sync_end(file, disk_sync_begin(file), true);
+	disk_put(file);
+}
+
+/* No crash and no mistake may change the other image. */
+static void
+supervisor_check_other(void)
+{
+	const struct file *file = disk_find(OTHER);
+	uint8_t bytes[SECTOR_SIZE];
+
+	for (unsigned int i = 0; file && i < OTHER_SECTORS; i++) {
+		model_fill(OTHER_WRITE, i, bytes);
+		if (memcmp(file->bytes + (size_t)i * SECTOR_SIZE, bytes, SECTOR_SIZE) != 0)
+			trace_fail("sector %u of the other image has changed", i);
+	}
+}
+
 /* ---- lives */
 
 static void
@@ -265,6 +302,7 @@ supervisor_start(void)
 	client_plan.reloads = false;
 	client_plan.twin_writes = twin_writes_at_start;
 	client_plan.is_up = true;
+	client_plan.disconnects = false;
 	server = process_start(nbdloopd_main, argument_count, argument_list);
 	scheduler_note_progress();
 }
@@ -338,6 +376,7 @@ supervisor_crash(void)
 	}
 	disk_crash();
 	model_crash(supervisor_bytes());
+	supervisor_check_other();
 }
 
 static bool
@@ -354,6 +393,7 @@ supervisor_await_end(void)
 	scheduler_wait("the server's end", supervisor_server_is_over, NULL, FOR_EVER);
 	remains_drop(server);
 	server = NULL;
+	supervisor_check_other();
 	if (dying)
 		return;
 	model_settle();
@@ -438,7 +478,8 @@ supervisor_pass_quiet_time(void)
 		lives = supervisor_sleep(tick - scheduler_now());
 		scheduler_wait("a sync of the record", supervisor_sees_record_sync, NULL,
 			       scheduler_now() + SECOND);
-		lives = lives && supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
+		if (!chance_once_in(2))
+			lives = lives && supervisor_sleep((int64_t)chance_below(400) * MICROSECOND);
 		cut_next = true;
 	}
 	client_plan.pause = 0;
@@ -463,6 +504,11 @@ static bool
 supervisor_let_live(void)
 {
 	bool lives = supervisor_sleep(supervisor_choose_time());
+
+	/* Clients need some time to look. */
+	if (lives && client_plan.looks)
+		lives = supervisor_sleep(100 * MILLISECOND);
+	client_plan.looks = false;
 
 	if (lives && event_strikes(12, "stops the server for a while"))
 		lives = supervisor_pause_server();
@@ -503,6 +549,7 @@ supervisor_live(void)
 		if (event_happens("kills the server"))
 			supervisor_kill();
 	} else if (event_happens("cuts the power")) {
+		client_plan.looks = cut_next;
 		supervisor_crash();
 	}
 }
@@ -543,13 +590,19 @@ supervisor_finish(void)
 void
 supervisor_run(void)
 {
+	unsigned int clients;
+
 	server = dying = NULL;
 	client_plan = (struct client_plan){.life = 0};
 	disk_begin();
 	supervisor_choose_arguments();
 	supervisor_choose_moods();
 	supervisor_make_image();
-	for (unsigned int i = (unsigned int)chance_between(1, 3); i > 0; i--)
+	if (client_plan.has_other)
+		supervisor_make_other();
+	clients = (unsigned int)chance_between(1, 3);
+	client_plan.alone = clients == 1;
+	for (unsigned int i = clients; i > 0; i--)
 		client_start(i);
 	operator_start();
 	has_fiend = chance_once_in(2);

@@ -25,6 +25,9 @@
 /* Of the wall clock, at the start of each run. */
 #define START INT64_C(1700000000)
 
+/* From the machine's boot to the start of a server: longer than what the server calls long ago. */
+#define BOOT_TIME (3 * SECOND)
+
 /* The processor has no special instructions, so that all machines take the same way. */
 struct {
 	unsigned int vendor, type, subtype, features[1];
@@ -37,7 +40,7 @@ CALL(int, clock_gettime, clockid_t clock, struct timespec *now)
 	if (clock == CLOCK_REALTIME)
 		ns += START * SECOND;
 	else if (clock == CLOCK_BOOTTIME)
-		ns -= disk_booted_at();
+		ns += BOOT_TIME - disk_booted_at();
 	now->tv_sec = ns / SECOND;
 	now->tv_nsec = ns % SECOND;
 	return 0;

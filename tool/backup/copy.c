@@ -272,6 +272,7 @@ copy_run_step(const char *step, const struct copy_options *options, bool compare
 	if (done) {
 		progress_end(options->progress);
 	} else {
+		progress_fail(options->progress);
 		end_stop(options->source);
 		end_stop(options->target);
 		failure_pass(error, &copy->error);

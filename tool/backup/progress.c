@@ -163,3 +163,11 @@ progress_end(struct progress *progress)
 	if (progress->form == PROGRESS_BAR)
 		fputs("\n", progress->out);
 }
+
+void
+progress_fail(struct progress *progress)
+{
+	if (progress->form == PROGRESS_BAR && progress->shown)
+		fputs("\n", progress->out);
+	progress->shown = 0;
+}

@@ -40,6 +40,10 @@ progress_show(struct progress *progress);
 void
 progress_end(struct progress *progress);
 
+/* The step has failed: an error can follow on a line of its own. */
+void
+progress_fail(struct progress *progress);
+
 /* "1:02:03", "2:05".  Writes at most 32 bytes. */
 const char *
 progress_duration(double seconds, char text[32]);

@@ -328,15 +328,13 @@ source_connection_close(struct source_connection *connection)
 }
 
 /*
- * The kernel counts bytes, not records. In a full record that we send, most bytes are data. A
- * smaller record counts for less: the limit (RFC 8446, 5.5) is about the number of blocks of 16
- * bytes that the cipher encrypts. The smallest record that the nbd driver sends has 28 bytes of
- * data and 22 bytes around them. Even there, the cipher encrypts less than one block for each 13
- * bytes on the wire.
+ * The kernel counts bytes, and the limit is one of blocks that the cipher encrypts (RFC 8446, 5.5).
+ * In the smallest record that the nbd driver sends (28 bytes of data, and 22 around them), it
+ * encrypts less than one block for each 13 bytes on the wire, and less in larger ones.
  *
- * Its records are the server's own business: GnuTLS changes the keys after so many, and that ends
- * the connection.  The requests in flight then have to wait for their timeout, so it is better to
- * be first: the server's records are taken for replies to reads of 4 KiB.
+ * The server changes its keys after so many records, and that ends the connection.  The requests in
+ * flight then wait for their timeout, so it is better to be first: the server's records are taken
+ * for replies to reads of 4 KiB.
  */
 uint64_t
 source_connection_bytes_left(const struct source_connection *connection)

@@ -147,8 +147,10 @@ list_verify(GPtrArray *links, json_t *backups, struct progress *progress,
 		json_t *backup = json_array_get(backups, i);
 		g_autofree char *problem = NULL;
 
-		if (!list_verify_link(link, progress, &problem, error))
+		if (!list_verify_link(link, progress, &problem, error)) {
+			progress_fail(progress);
 			return false;
+		}
 		if (problem && !*first)
 			*first = link;
 		json_object_set_new(backup, "state",

@@ -16,15 +16,13 @@
 #define LOCK_LINGER_STEP_MS 20
 
 /*
- * Takes the lock for `choice` on the file of `fd`. The lock lasts until that open file description
- * is closed, so the caller keeps `fd` open. Returns 0, -EAGAIN if another program holds a lock that
- * excludes ours, or another -errno if locks are not possible there. *error is then a sentence that
- * begins with `path` and names the holder if it can be found (the caller frees it). On failure no
- * lock is left.
+ * Takes the lock for `choice` on the file of `fd`, until that open file description is closed.
+ * Returns 0, -EAGAIN if another program holds a lock that excludes ours, or another -errno if locks
+ * are not possible there. *error is then a sentence that begins with `path` and names the holder if
+ * it can be found (the caller frees it). On failure no lock is left.
  *
  * `locked`, which needs `writable`: `fd` has the reader's lock of the same choice and part, which
- * becomes a writer's. Holds both locks until it has the new one. On failure, the reader's lock
- * still stands and was never released.
+ * becomes a writer's, without a moment between them. On failure, the reader's lock still stands.
  */
 int
 lock_take(int fd, const char *path, enum lock_choice choice, const struct lock_part *part,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "engine/backing/http/fetcher.h"
 
+#include "engine/backing/http/fetch_page.h"
 #include "engine/backing/http/fetch_process.h"
 
 #include "common/cleanup.h"
@@ -10,56 +11,22 @@
 #include "common/thread.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Transfers of a page at a time: all, and while it fails. */
 #define PAGE_TRANSFERS         16u
 #define PAGE_TRANSFERS_FAILING 2u
 
-/* All in milliseconds: the pauses after failures, the longest wait of fetcher_open(), the longest
- * wait without a new byte after fetcher_stop_waiting(), and the time between two looks at the
- * clocks of reads. */
-#define PAUSE_FIRST   100
-#define PAUSE_MAX     5000
-#define OPEN_LIMIT    30000
-#define STOPPED_LIMIT 1000
-#define LOOK_PERIOD   250
-
-struct fetch_page {
-	/* Constant after fetcher_open(). */
-	char *url;
-	int ca_fd; /* -1: the system's certificates */
-	uint32_t id;
-	int64_t timeout; /* ms */
-	uint64_t size;
-	char validator[FETCH_VALIDATOR_MAX];
-
-	/* Guarded by fetcher.mutex. */
-	struct backing_call *waiting, **waiting_tail;
-	bool stops;               /* fetcher_stop_waiting() */
-	bool closing;             /* the thread forgets and frees it */
-	bool opened;              /* the attempt of fetcher_open() is over */
-	int result;               /* of the attempt */
-	int64_t failing_since;    /* clock_ms(); 0: it does not fail */
-	char why[FETCH_TEXT_MAX]; /* "": it does not */
-	struct fetch_page *next;
-
-	/* The thread's. */
-	bool known; /* nbdloop-fetch has been told of it */
-	bool told;  /* the log has, of the failure */
-	unsigned int transfers;
-	int64_t pause, paused; /* the last pause, and the clock_ms() of its end; 0: none */
-	int64_t progress;      /* the clock_ms() of the last byte */
-};
+/* In milliseconds: the longest wait of fetcher_open(), and the time between two looks at the clocks
+ * of reads. */
+#define OPEN_LIMIT  30000
+#define LOOK_PERIOD 250
 
 /* A transfer, from its order to its end. */
 struct fetch_slot {
@@ -135,25 +102,6 @@ fetcher_finish(struct fetch_ended *ended)
 
 /* The caller holds the mutex, as for the functions below, unless a comment says otherwise. */
 static void
-page_queue(struct fetch_page *page, struct backing_call *call)
-{
-	call->next = NULL;
-	*page->waiting_tail = call;
-	page->waiting_tail = &call->next;
-}
-
-static struct backing_call *
-page_take_waiting(struct fetch_page *page)
-{
-	struct backing_call *call = page->waiting;
-
-	page->waiting = call->next;
-	if (!page->waiting)
-		page->waiting_tail = &page->waiting;
-	return call;
-}
-
-static void
 page_open_ended(struct fetch_page *page, int result, const char *why)
 {
 	page->opened = true;
@@ -180,7 +128,7 @@ fetcher_lose(struct fetch_ended *ended)
 	}
 	for (struct fetch_page *page = fetcher.pages; page; page = page->next) {
 		while (page->waiting)
-			fetcher_end_call(ended, page_take_waiting(page), -EIO);
+			fetcher_end_call(ended, fetch_page_take_waiting(page), -EIO);
 		if (!page->opened)
 			page_open_ended(page, -EPIPE, FETCH_PROGRAM " has ended");
 	}
@@ -189,70 +137,13 @@ fetcher_lose(struct fetch_ended *ended)
 /* ---- failures */
 
 static void
-page_tell_failure(struct fetch_page *page, int64_t now)
-{
-	time_t since = clock_seconds(CLOCK_REALTIME);
-	char text[32];
-	struct tm parts;
-
-	if (page->told)
-		return;
-	page->told = true;
-	if (page->failing_since)
-		since -= (time_t)((now - page->failing_since) / 1000);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&since, &parts));
-	log_error("%s: reads fail, since %s: %s", page->url, text, page->why);
-}
-
-static void
-page_failed(struct fetch_page *page, const char *why, int64_t now)
-{
-	if (!page->failing_since)
-		page->failing_since = now;
-	snprintf(page->why, sizeof(page->why), "%s", why);
-	/* Other transfers that failed meanwhile do not make the pause longer. */
-	if (now < page->paused)
-		return;
-	page->pause = page->pause ? page->pause * 2 : PAUSE_FIRST;
-	if (page->pause > PAUSE_MAX)
-		page->pause = PAUSE_MAX;
-	page->paused = now + page->pause;
-}
-
-static void
-page_works(struct fetch_page *page)
-{
-	if (page->told)
-		log_info("%s: reads succeed again", page->url);
-	page->told = false;
-	page->failing_since = 0;
-	page->why[0] = '\0';
-	page->pause = page->paused = 0;
-}
-
-/* Returns whether a read has waited too long, and with which result it ends then. `since`: when its
- * last byte came. */
-static bool
-page_is_late(const struct fetch_page *page, int64_t since, int64_t now, int *result)
-{
-	int64_t limit = page->timeout;
-
-	*result = page->stops ? -ESHUTDOWN : -EIO;
-	if (page->stops && page->failing_since)
-		limit = 0;
-	else if (page->stops && limit > STOPPED_LIMIT)
-		limit = STOPPED_LIMIT;
-	return now - since >= limit;
-}
-
-static void
 page_end_late(struct fetch_page *page, struct backing_call *call, int result, int64_t now,
 	      struct fetch_ended *ended)
 {
 	if (!page->why[0])
-		page_failed(page, "the server sends nothing", call->since);
+		fetch_page_failed(page, "the server sends nothing", call->since);
 	if (result == -EIO)
-		page_tell_failure(page, now);
+		fetch_page_tell_failure(page, now);
 	fetcher_end_call(ended, call, result);
 }
 
@@ -361,7 +252,7 @@ page_send_read(struct fetch_page *page, int64_t now)
 
 	if (r < 0)
 		return r;
-	page_take_waiting(page);
+	fetch_page_take_waiting(page);
 	/* A read that waited for others begins now; one that failed keeps its time. */
 	if (!page->failing_since)
 		call->since = now;
@@ -399,15 +290,6 @@ page_forget(struct fetch_page *page)
 }
 
 static void
-page_free(struct fetch_page *page)
-{
-	if (page->ca_fd >= 0)
-		close(page->ca_fd);
-	free(page->url);
-	free(page);
-}
-
-static void
 fetcher_send_orders(int64_t now, struct fetch_ended *ended)
 {
 	struct fetch_page **at = &fetcher.pages;
@@ -424,7 +306,7 @@ fetcher_send_orders(int64_t now, struct fetch_ended *ended)
 			r = page_send_orders(page, now);
 		if (r == 0 && page->closing) {
 			*at = page->next;
-			page_free(page);
+			fetch_page_free(page);
 		} else {
 			/* Without a free slot, other pages may still have something to say. */
 			if (r == -EAGAIN && !fetcher.full)
@@ -447,7 +329,7 @@ fetcher_look_at_slots(int64_t now, struct fetch_ended *ended)
 		int result;
 
 		if (!slot->call || !slot->page ||
-		    !page_is_late(slot->page, slot->call->since, now, &result) ||
+		    !fetch_page_is_late(slot->page, slot->call->since, now, &result) ||
 		    fetcher_send(&order, NULL, 0, -1) < 0)
 			continue;
 		page_end_late(slot->page, steal_pointer(&slot->call), result, now, ended);
@@ -465,11 +347,12 @@ page_look_at_waiting(struct fetch_page *page, int64_t now, struct fetch_ended *e
 	page->waiting_tail = &page->waiting;
 	for (; call; call = next) {
 		next = call->next;
-		if (page_is_late(page, call->since > page->progress ? call->since : page->progress,
-				 now, &result))
+		if (fetch_page_is_late(page,
+				       call->since > page->progress ? call->since : page->progress,
+				       now, &result))
 			page_end_late(page, call, result, now, ended);
 		else
-			page_queue(page, call);
+			fetch_page_queue(page, call);
 	}
 }
 
@@ -544,18 +427,18 @@ static void
 fetcher_take_failure(struct fetch_page *page, struct backing_call *call, int result,
 		     const char *why, int64_t now, struct fetch_ended *ended)
 {
-	page_failed(page, why, now);
+	fetch_page_failed(page, why, now);
 	if (!call)
 		return;
 	if (!fetcher.message.answer.keeps || (size_t)call->result == call->length)
 		call->result = 0;
 	if (result == -ESTALE) {
-		page_tell_failure(page, now);
+		fetch_page_tell_failure(page, now);
 		fetcher_end_call(ended, call, -EIO);
 	} else if (page->stops) {
 		fetcher_end_call(ended, call, -ESHUTDOWN);
 	} else {
-		page_queue(page, call);
+		fetch_page_queue(page, call);
 	}
 }
 
@@ -583,7 +466,7 @@ fetcher_take_end(struct fetch_slot *slot, size_t length, int64_t now, struct fet
 			fetcher_end_call(ended, call, -EIO);
 			return false;
 		}
-		page_works(page);
+		fetch_page_works(page);
 		fetcher_end_call(ended, call, call->result);
 	}
 	return true;
@@ -599,7 +482,7 @@ fetcher_take_restart(void)
 		struct fetch_slot *slot = &fetcher.slots[i];
 
 		if (slot->call)
-			page_queue(slot->page, slot->call);
+			fetch_page_queue(slot->page, slot->call);
 		slot_release(slot);
 	}
 	for (struct fetch_page *page = fetcher.pages; page; page = page->next)
@@ -715,7 +598,7 @@ fetcher_free_all(void)
 		struct fetch_page *page = fetcher.pages;
 
 		fetcher.pages = page->next;
-		page_free(page);
+		fetch_page_free(page);
 	}
 }
 
@@ -776,42 +659,9 @@ fetcher_leave(void)
 
 /* ---- pages */
 
-static struct fetch_page *
-page_new(const char *url, unsigned int timeout)
-{
-	struct fetch_page *page = calloc(1, sizeof(*page));
-
-	if (!page)
-		return NULL;
-	page->ca_fd = -1;
-	page->timeout = timeout * INT64_C(1000);
-	page->waiting_tail = &page->waiting;
-	page->url = strdup(url);
-	if (page->url)
-		return page;
-	free(page);
-	return NULL;
-}
-
+/* Returns 0, or -errno with the reason. */
 static int
-page_open_ca(struct fetch_page *page, const char *ca_file, char **error)
-{
-	struct stat st;
-
-	if (!ca_file)
-		return 0;
-	/* A FIFO must not make the start wait. */
-	page->ca_fd = open(ca_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (page->ca_fd < 0 || fstat(page->ca_fd, &st) < 0)
-		return error_set(error, -errno, "base-ca=%s: %s", ca_file, strerror(errno));
-	return S_ISREG(st.st_mode)
-		       ? 0
-		       : error_set(error, -EINVAL, "base-ca=%s: it is no regular file", ca_file);
-}
-
-/* Returns 0, or -errno with the reason in page->why. */
-static int
-page_await_open(struct fetch_page *page)
+page_await_open(struct fetch_page *page, char why[FETCH_TEXT_MAX])
 {
 	int64_t limit = page->timeout < OPEN_LIMIT ? page->timeout : OPEN_LIMIT;
 	int64_t end = clock_ms(CLOCK_MONOTONIC) + limit, left;
@@ -827,8 +677,10 @@ page_await_open(struct fetch_page *page)
 	while (!page->opened && (left = end - clock_ms(CLOCK_MONOTONIC)) > 0)
 		thread_wait(&fetcher.opened, &fetcher.mutex, (unsigned int)left);
 	r = page->opened ? page->result : -ETIMEDOUT;
-	if (!page->opened)
-		snprintf(page->why, sizeof(page->why), "no answer within %lld seconds",
+	if (page->opened)
+		memcpy(why, page->why, FETCH_TEXT_MAX);
+	else
+		snprintf(why, FETCH_TEXT_MAX, "no answer within %lld seconds",
 			 (long long)limit / 1000);
 	pthread_mutex_unlock(&fetcher.mutex);
 	return r;
@@ -838,19 +690,20 @@ int
 fetcher_open(const char *url, const char *ca_file, unsigned int timeout, struct fetch_page **result,
 	     char **error)
 {
-	struct fetch_page *page = page_new(url, timeout);
+	struct fetch_page *page = fetch_page_new(url, timeout);
+	char why[FETCH_TEXT_MAX];
 	int r;
 
 	if (!page)
 		return error_set(error, -ENOMEM, "%s: %s", url, strerror(ENOMEM));
-	r = page_open_ca(page, ca_file, error);
+	r = fetch_page_open_ca(page, ca_file, error);
 	if (r < 0) {
-		page_free(page);
+		fetch_page_free(page);
 		return r;
 	}
-	r = page_await_open(page);
+	r = page_await_open(page, why);
 	if (r < 0) {
-		error_set(error, r, "%s: %s", url, page->why);
+		error_set(error, r, "%s: %s", url, why);
 		fetcher_close(page);
 		return r;
 	}
@@ -883,7 +736,7 @@ fetcher_start(struct fetch_page *page, struct backing_call *call)
 	pthread_mutex_lock(&fetcher.mutex);
 	lost = fetcher.lost;
 	if (!lost) {
-		page_queue(page, call);
+		fetch_page_queue(page, call);
 		fetcher_wake();
 	}
 	pthread_mutex_unlock(&fetcher.mutex);

@@ -32,7 +32,7 @@ for verb in $verbs; do
 	options=$(sed -n 's/^    \(-[A-Za-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$dir/help")
 	case $verb in
 	attach)
-		wanted="bandwidth-limit ceph-conf ceph-keyring ceph-user cluster-timeout connections dead-timeout iops-limit direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only sector-size
+		wanted="bandwidth-limit base-ca base-timeout ceph-conf ceph-keyring ceph-user cluster-timeout connections dead-timeout iops-limit direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only scratch sector-size
 			server show sizelimit swap temporary threads timeout tls tls-certificates tls-hostname tls-psk tls-verify-peer"
 		;;
 	backup) wanted="bitmap connections expire export force format freeze help incremental json keep keep-daily keep-weekly metrics next-bitmap scratch scratch-size state timeout verify" ;;

@@ -186,6 +186,29 @@ START_TEST(bar_fits_any_width)
 }
 END_TEST
 
+START_TEST(error_follows_the_bar_on_its_own_line)
+{
+	struct progress progress = {.form = PROGRESS_BAR};
+	char *text = NULL;
+	size_t size;
+
+	progress.out = open_memstream(&text, &size);
+	ck_assert_ptr_nonnull(progress.out);
+	progress_begin(&progress, "copy", 100);
+	progress_fail(&progress);
+	fflush(progress.out);
+	ck_assert_uint_eq(size, 0);
+	progress.begun -= G_USEC_PER_SEC;
+	progress_add(&progress, 50);
+	progress_fail(&progress);
+	progress_fail(&progress);
+	fclose(progress.out);
+	ck_assert_ptr_nonnull(strstr(text, " 50 %"));
+	ck_assert_ptr_eq(strchr(text, '\n'), text + size - 1);
+	free(text);
+}
+END_TEST
+
 START_TEST(bar_of_nothing_is_full)
 {
 	const struct progress progress = {.step = "copy"};
@@ -277,6 +300,7 @@ main(void)
 		{.test = bar_tells_rate_and_time_left},
 		{.test = bar_fits_any_width},
 		{.test = bar_of_nothing_is_full},
+		{.test = error_follows_the_bar_on_its_own_line},
 		{.name = "state"},
 		{.test = metrics_have_names_of_any_kind},
 		{.test = state_is_read_as_it_was_written},

@@ -187,7 +187,7 @@ transfer_judge(struct transfer *transfer)
 }
 
 /* Returns whether the header has that name; then copies the value, without spaces around it. A
- * value that is too long counts as none. */
+ * value that is too long, or not in ASCII, counts as none. */
 static bool
 header_value(const char *line, size_t length, const char *name, char *value, size_t size)
 {
@@ -203,8 +203,12 @@ header_value(const char *line, size_t length, const char *name, char *value, siz
 	}
 	while (length > 0 && (unsigned char)line[length - 1] <= ' ')
 		length--;
-	if (length >= size || memchr(line, '\0', length))
+	if (length >= size)
 		length = 0;
+	for (size_t i = 0; i < length; i++) {
+		if (line[i] < ' ' || line[i] > '~')
+			length = 0;
+	}
 	memcpy(value, line, length);
 	value[length] = '\0';
 	return true;

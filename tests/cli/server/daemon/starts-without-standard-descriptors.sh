@@ -40,5 +40,5 @@ if unshare -m true 2>/dev/null; then
 fi
 status=0
 without nbdloop attach --no-such-option "$image" || status=$?
-expect_equal "status of a wrong command line" 1 "$status"
+expect_equal "status of a wrong command line" 2 "$status"
 cmp "$image" "$dir/before" || fail "the tool wrote into the image"
