@@ -133,8 +133,11 @@ export_reload(const struct asked_server *server, const struct export_options *op
 	g_autofree char *plain = text ? output_plain(text, false) : NULL;
 
 	(void)options, (void)words;
-	if (plain)
+	/* Before the error that may follow. */
+	if (plain) {
 		printf("%s\n", plain);
+		fflush(stdout);
+	}
 	return answer && (failed == 0 || failure(error, EIO,
 						 "not everything is as the configuration has "
 						 "it: the log of the server says why"));
