@@ -7,6 +7,7 @@
 #include "tool/verb/verb.h"
 
 #include "common/log.h"
+#include "common/near_word.h"
 #include "common/standard_fds.h"
 
 #include <stdio.h>
@@ -76,7 +77,11 @@ static void
 refuse_verb(const char *word)
 {
 	const char *meant = word[0] == '-' ? meant_by_option(word) : NULL;
+	struct near_word near = {.word = word};
+	char hint[NEAR_WORD_HINT];
 
+	for (const struct verb *const *verb = verbs; *verb; verb++)
+		near_word_offer(&near, (*verb)->name);
 	if (meant)
 		log_error("%s comes after a verb: nbdloop %s; nbdloop --help lists the verbs", word,
 			  meant);
@@ -89,7 +94,8 @@ refuse_verb(const char *word)
 			"a verb is missing before %s: nbdloop attach %s makes a device of it; nbdloop --help lists the verbs",
 			word, word);
 	else
-		log_error("there is no verb \"%s\"; nbdloop --help lists them", word);
+		log_error("there is no verb \"%s\"%s; nbdloop --help lists them", word,
+			  near_word_hint(&near, hint));
 }
 
 static int

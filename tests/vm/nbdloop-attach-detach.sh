@@ -45,9 +45,9 @@ for options in "-r" "--read-only -o 4096" "-o 1MiB" "--offset=512" "--sizelimit 
 	# shellcheck disable=SC2086 # several words
 	like_losetup "$image" $options
 done
-refused_like_losetup 'sector-size=1234: must be' -b 1234 "$image"
+usage_status=2 refused_like_losetup 'sector-size=1234: must be' -b 1234 "$image"
 refused_like_losetup 'missing\.img: No such file' "$dir/missing.img"
-refused_like_losetup 'offset=-1: must be' -o -1 "$image"
+usage_status=2 refused_like_losetup 'offset=-1: must be' -o -1 "$image"
 refused_like_losetup 'neither a file nor' "$dir"
 # losetup makes a device of size 0 here.
 : >"$dir/empty.img"
@@ -71,7 +71,7 @@ nbdloop_refuses "nbd3 is attached already, to $image; detach it first" attach "$
 nbdloop_refuses "nbd3 is attached already, to $image; detach it first" attach "$image" nbd3
 nbdloop_refuses "^nbdloop: $image: it is attached already, as /dev/nbd3; detach that, or use -L to use it$" attach "$image"
 nbdloop_refuses "another part of it, which overlaps, is attached already, as /dev/nbd3; detach that$" attach -o 4096 "$image"
-nbdloop_refuses '--find chooses a free device' attach -f "$image" nbd4
+usage_status=2 nbdloop_refuses '--find chooses a free device' attach -f "$image" nbd4
 nbdloop_detach /dev/nbd3
 nbdloop_refuses 'nbd3 is not attached' detach /dev/nbd3
 nbdloop_refuses 'there is no device /dev/nbd999' detach /dev/nbd999

@@ -72,11 +72,11 @@ mark_kernel_log
 modprobe nbd
 
 # What is not possible.
-nbdloop_refuses '--swap is not possible with rbd:rbd/disk: .*memory' attach --ceph-conf=$conf --swap rbd:rbd/disk
-nbdloop_refuses '--nooverlap is not possible with rbd:rbd/disk: ' attach --ceph-conf=$conf --nooverlap rbd:rbd/disk
+usage_status=2 nbdloop_refuses '--swap is not possible with rbd:rbd/disk: .*memory' attach --ceph-conf=$conf --swap rbd:rbd/disk
+usage_status=2 nbdloop_refuses '--nooverlap is not possible with rbd:rbd/disk: ' attach --ceph-conf=$conf --nooverlap rbd:rbd/disk
 nbdloop_refuses 'direct-io=on .*Ceph' attach --ceph-conf=$conf --direct-io=on rbd:rbd/disk
 nbdloop_refuses 'poll=on .*Ceph' attach --ceph-conf=$conf --poll=on rbd:rbd/disk
-nbdloop_refuses '--ceph-user is for images in Ceph' attach --ceph-user=admin /etc/passwd
+usage_status=2 nbdloop_refuses '--ceph-user is for images in Ceph' attach --ceph-user=admin /etc/passwd
 nbdloop_refuses 'there is no such image' attach --ceph-conf=$conf rbd:rbd/other
 nbdloop_refuses 'ceph-conf=FILE names another file' attach --ceph-conf=/nowhere rbd:rbd/disk
 

@@ -90,8 +90,8 @@ quietly "${client[@]}" nbdloop resize "$device"
 expect_equal "size after resize" $((80 << 20)) "$(blockdev --getsize64 "$device")"
 dd if=/dev/urandom of="$dir/data" bs=1M count=8 status=none
 quietly dd if="$dir/data" of="$device" bs=1M seek=72 oflag=direct
-nbdloop_refuses 'whose server isn.t nbdloop.s to change' change "$device" "$image"
-nbdloop_refuses 'whose server isn.t nbdloop.s to change' set --direct-io=on "$device"
+nbdloop_refuses 'nbdloop cannot change a server that it did not start' change "$device" "$image"
+nbdloop_refuses 'nbdloop cannot change a server that it did not start' set --direct-io=on "$device"
 quietly "${client[@]}" nbdloop detach "$device"
 device_is_gone "$device" || fail "$device is still there"
 expect_nothing_of_nbdloop

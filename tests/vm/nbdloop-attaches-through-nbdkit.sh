@@ -59,7 +59,7 @@ done
 
 # The message is the server's own, not that of a closed connection.
 nbdloop_refuses 'direct-io=on' attach --server=nbdkit --direct-io=on -o 100 "$image"
-nbdloop_refuses '--server is for images' attach --server=nbdkit nbd://127.0.0.1
+usage_status=2 nbdloop_refuses '--server is for images' attach --server=nbdkit nbd://127.0.0.1
 nbdloop_attach --server=nbdkit --read-only --threads=4 --engine=threads "$image"
 expect_equal "read-only" 1 "$(blockdev --getro "$device")"
 expect_equal "the engine" threads "$(nbdloop list --noheadings -O ENGINE "$device" | tr -d ' ')"

@@ -139,6 +139,6 @@ expect_nothing_left
 rm -f "$dir/program/nbdloopd"
 nbdloop_attach -o 100 "$image"
 nbdloop_refuses 'offset' set --direct-io=on "$device"
-nbdloop_refuses 'a setting is missing' set "$device"
+usage_status=2 nbdloop_refuses 'a setting is missing' set "$device"
 nbdloop_detach "$device"
 expect_nothing_left

@@ -35,7 +35,7 @@ truncate -s 8M "$dir/other.img"
 serve one "$dir/remote.img"
 serve two "$dir/other.img"
 both=nbd://127.0.0.1:10809,127.0.0.1:10810
-nbdloop_refuses 'say so with --fenced' attach "$both"
+usage_status=2 nbdloop_refuses 'say so with --fenced' attach "$both"
 # An export that would be refused is reported before it is needed.
 nbdloop_attach --fenced "$both"
 wait_until "the status tells that the other server doesn't fit" tells_misfit 'export has 8388608 bytes, and the device 16777216'

@@ -61,13 +61,13 @@ like_losetup() # IMAGE OPTION...
 	nbdloop_detach "$device"
 }
 
-# The command must be refused with status 1 and a line that matches.
+# The command must be refused with status 1, or $usage_status, and a line that matches.
 nbdloop_refuses() # REGEX ARGUMENT...
 {
 	local wanted=$1 status=0
 	shift
 	timeout $((60 * time_factor)) nbdloop "$@" >"$dir/refused.out" 2>"$dir/refused.log" </dev/null || status=$?
-	expect_equal "status of nbdloop $*" 1 "$status"
+	expect_equal "status of nbdloop $*" "${usage_status-1}" "$status"
 	grep -qE -- "$wanted" "$dir/refused.log" || fail "nbdloop $* doesn't say: $wanted"
 	[ ! -s "$dir/refused.out" ] || fail "nbdloop $* prints something, though it fails: $(cat "$dir/refused.out")"
 }

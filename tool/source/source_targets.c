@@ -4,6 +4,7 @@
 #include "tool/failure.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* The addresses of one name lead to the same server: it does no harm to try two of them at once,
  * and one may be of a protocol that leads nowhere (RFC 8305, 5). */
@@ -15,8 +16,13 @@
 void
 source_server_add_reason(const struct source_server *server, GString *reasons, const char *reason)
 {
-	g_string_append_printf(reasons, "%s%s%s%s", reasons->len ? "; " : "",
-			       server->name ? server->name : "", server->name ? ": " : "", reason);
+	g_autofree char *text = g_strconcat(server->name ? server->name : "",
+					    server->name ? ": " : "", reason, NULL);
+	const char *same = strstr(reasons->str, text);
+
+	/* Several addresses of a server often give the same one. */
+	if (!same || (same[strlen(text)] != '\0' && same[strlen(text)] != ';'))
+		g_string_append_printf(reasons, "%s%s", reasons->len ? "; " : "", text);
 }
 
 static void

@@ -9,6 +9,8 @@
 #include "tool/verb/served_export.h"
 #include "tool/verb/verb.h"
 
+#include "common/near_word.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -131,8 +133,11 @@ export_reload(const struct asked_server *server, const struct export_options *op
 	g_autofree char *plain = text ? output_plain(text, false) : NULL;
 
 	(void)options, (void)words;
-	if (plain)
+	/* Before the error that may follow. */
+	if (plain) {
 		printf("%s\n", plain);
+		fflush(stdout);
+	}
 	return answer && (failed == 0 || failure(error, EIO,
 						 "not everything is as the configuration has "
 						 "it: the log of the server says why"));
@@ -167,12 +172,17 @@ static const struct export_action {
 static const struct export_action *
 find_action(const char *name, GError **error)
 {
+	struct near_word near = {.word = name};
+	char hint[NEAR_WORD_HINT];
+
 	for (size_t i = 0; i < G_N_ELEMENTS(actions); i++) {
 		if (g_str_equal(actions[i].name, name))
 			return &actions[i];
+		near_word_offer(&near, actions[i].name);
 	}
 	return FAILURE_NULL(error, EINVAL,
-			    "there is no action \"%s\"; nbdloop export --help lists them", name);
+			    "there is no action \"%s\"%s; nbdloop export --help lists them", name,
+			    near_word_hint(&near, hint));
 }
 
 /* Whether the action, its words and the options agree. */

@@ -176,7 +176,7 @@ START_TEST(late_end_fails_and_goes_on)
 	store = ceph_get("disk", false);
 	pthread_mutex_lock(&ceph_snapping);
 	ck_assert_int_eq(end_one(store, in_ms(1), &error), -ETIMEDOUT);
-	ck_assert_ptr_nonnull(strstr(error, "goes on with it"));
+	ck_assert_ptr_nonnull(strstr(error, "continues with it"));
 	ck_assert_int_eq(end_one(store, in_ms(3600000), &again), -ETIMEDOUT);
 	ck_assert_ptr_nonnull(strstr(again, "not yet answered"));
 	ceph.count = 0;

@@ -84,7 +84,7 @@ START_TEST(checkpoint_of_an_image_that_is_not_durable_fails)
 	ck_assert_int_eq(begin(0), 0);
 	at_sync = fail_after_moment;
 	ck_assert_int_eq(checkpoints_begin(&set, 1, "b", GRANULE, &error), -EIO);
-	ck_assert_ptr_nonnull(strstr(error, "may be lost"));
+	ck_assert_ptr_nonnull(strstr(error, "could not be flushed"));
 	free(error);
 	at_sync = NULL;
 	sync_error = 0;
