@@ -98,6 +98,7 @@ asked_server_names_export(const char *text)
 	g_autofree char *socket =
 		asked_server_is_device(text) ? NULL : asked_server_socket(text, &export);
 
+	(void)socket;
 	return export;
 }
 
