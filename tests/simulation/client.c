@@ -559,6 +559,9 @@ client_step(struct client *client)
 		return -EPIPE;
 	if (event_strikes(client_plan.leaves, "says goodbye"))
 		return client_say_goodbye(client);
+	/* It takes no answers for a while. */
+	if (client->in_flight && event_strikes(client_plan.leaves * 4, "falls asleep"))
+		scheduler_sleep((int64_t)chance_below(4000) * MILLISECOND);
 	if (client_plan.pause && !stopping && !client->repeat_count && chance_once_in(2))
 		scheduler_sleep((int64_t)chance_below((uint64_t)client_plan.pause));
 	if (client->in_flight < client_plan.window && !stopping &&
@@ -576,7 +579,7 @@ static void
 client_give_up(struct client *client)
 {
 	client_hang_up(client);
-	if (client_plan.patience && chance_once_in(2))
+	if (client_plan.patience && !chance_once_in(3))
 		scheduler_sleep((int64_t)chance_below(400) * MILLISECOND);
 }
 

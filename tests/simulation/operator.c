@@ -95,6 +95,10 @@ operator_choose_request(char *text, size_t size)
 		operator_choose_rare(text, size);
 		return;
 	}
+	if (client_plan.crowded && chance_once_in(3)) {
+		operator_choose_limits(text, size);
+		return;
+	}
 	switch (chance_below(client_plan.has_twin ? 10 : 9)) {
 	case 0: snprintf(text, size, "status\n"); break;
 	case 1: snprintf(text, size, "set direct-io=on\n"); break;

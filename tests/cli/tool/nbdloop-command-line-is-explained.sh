@@ -74,7 +74,6 @@ refuses 'a verb is missing before /dev/nbd0: nbdloop list /dev/nbd0 shows what i
 refuses "a verb is missing before $image: nbdloop attach $image makes a device of it;" "$image" nbd0
 refuses 'there is no verb "--nonsense"' --nonsense
 refuses 'there is no verb "atach"; did you mean attach\?; nbdloop --help lists them' atach "$image"
-refuses 'there is no action "lst"; did you mean list\?; nbdloop export --help lists them' export lst
 refuses 'IMAGE\|URI is missing: nbdloop attach \[OPTION\]' attach
 refuses '"three" is one word too many' attach "$image" nbd0 three
 refuses '--offset needs a value: --offset=SIZE' attach "$image" -o

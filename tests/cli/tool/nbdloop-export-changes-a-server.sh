@@ -111,7 +111,7 @@ NBDLOOP_SYSROOT=$dir/empty refuses 1 "there is no control socket $dir/empty/run/
 
 # ---- what is wrong by itself
 refuses 2 'ACTION is missing'
-refuses 2 'there is no action "lst"; nbdloop export --help' lst
+refuses 2 'there is no action "lst"; did you mean list\?; nbdloop export --help' lst
 refuses 2 'a word is missing: must be nbdloop export remove \[SOCKET:\]EXPORT$' remove
 refuses 2 'a word is missing: must be nbdloop export add ' add "$control:x"
 refuses 2 'a word is missing: must be nbdloop export disconnect ' disconnect "$control"
