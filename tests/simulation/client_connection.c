@@ -29,7 +29,9 @@ int
 client_receive(struct client *client, void *bytes, size_t size)
 {
 	const int64_t patience =
-		client_plan.patience && !client->leaves ? client_plan.patience : ANSWER_LIMIT;
+		client_plan.patience && !client->leaves && client->number <= client_plan.impatient
+			? client_plan.patience
+			: ANSWER_LIMIT;
 	const int r = network_receive(client->socket, bytes, size, scheduler_now() + patience);
 
 	if (r == -ETIMEDOUT && patience == ANSWER_LIMIT)

@@ -11,17 +11,18 @@
 
 struct client_plan {
 	const char *address;
-	unsigned int sectors; /* of the image */
-	bool has_other;       /* there is another image, which nobody may write */
-	unsigned int window;  /* requests at once */
-	unsigned int largest; /* sectors of a request */
-	unsigned int leaves;  /* once in so many requests; 0: never */
-	int64_t patience;     /* for an answer; 0: all that the server may take */
-	int64_t pause;        /* longest one between two requests; 0: there is none */
-	bool looks;           /* those of a checkpoint look at all of it first */
-	bool wants_marks;     /* a checkpoint shall be there */
-	bool has_twin;        /* there is a second export of the image */
-	bool twin_writes;     /* its rules let clients write there, if that is known */
+	unsigned int sectors;   /* of the image */
+	bool has_other;         /* there is another image, which nobody may write */
+	unsigned int window;    /* requests at once */
+	unsigned int largest;   /* sectors of a request */
+	unsigned int leaves;    /* once in so many requests; 0: never */
+	unsigned int impatient; /* the number of the last client that has only `patience` */
+	int64_t patience;       /* for an answer; 0: all that the server may take */
+	int64_t pause;          /* longest one between two requests; 0: there is none */
+	bool looks;             /* those of a checkpoint look at all of it first */
+	bool wants_marks;       /* a checkpoint shall be there */
+	bool has_twin;          /* there is a second export of the image */
+	bool twin_writes;       /* its rules let clients write there, if that is known */
 	bool rules_known;
 	bool reloads;              /* the server may drop what it was told */
 	unsigned int rules;        /* a number, which changes with them */

@@ -314,8 +314,11 @@ socket_transmit(struct socket *socket, const void *bytes, size_t size)
 
 	if (socket_is_reset(socket))
 		return -ECONNRESET;
-	if (!socket->peer || socket->peer->deaf || socket->sent_end)
+	if (socket->sent_end)
 		return -EPIPE;
+	/* Before the peer's end has arrived, nobody knows that it drops what is sent. */
+	if (!socket->peer || socket->peer->deaf)
+		return socket_has_end(socket) ? -EPIPE : (long)size;
 	room = stream_room(&socket->peer->input);
 	if (!room)
 		return -EAGAIN;

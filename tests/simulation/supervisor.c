@@ -179,6 +179,8 @@ supervisor_choose_moods(void)
 	}
 	client_plan.patience =
 		chance_once_in(3) ? (chance_once_in(2) ? 150 : 2000) * MILLISECOND : 0;
+	/* The others are answered, also when nobody else is. */
+	client_plan.impatient = chance_once_in(2) ? 1 : 3;
 	client_plan.window = (unsigned int)chance_between(1, 8);
 	client_plan.largest = chance_once_in(3) ? 1500 : 64;
 	client_plan.leaves = chance_once_in(3) ? 0 : 60;

@@ -61,6 +61,9 @@ fetch_page_tell_failure(struct fetch_page *page, int64_t now)
 void
 fetch_page_failed(struct fetch_page *page, const char *why, int64_t now)
 {
+	/* Each read shall be tried a few times before it is late. */
+	const int64_t longest = page->timeout / 4 < PAUSE_MAX ? page->timeout / 4 : PAUSE_MAX;
+
 	if (!page->failing_since)
 		page->failing_since = now;
 	snprintf(page->why, sizeof(page->why), "%s", why);
@@ -68,8 +71,8 @@ fetch_page_failed(struct fetch_page *page, const char *why, int64_t now)
 	if (now < page->paused)
 		return;
 	page->pause = page->pause ? page->pause * 2 : PAUSE_FIRST;
-	if (page->pause > PAUSE_MAX)
-		page->pause = PAUSE_MAX;
+	if (page->pause > longest)
+		page->pause = longest;
 	page->paused = now + page->pause;
 }
 

@@ -6,7 +6,9 @@
  *
  * The engine gives each transfer a slot, and uses the slot again only after FETCH_ENDED. If
  * nbdloop-fetch's inner process dies, the outer one sends FETCH_RESTARTED when a new one runs: all
- * slots are free then, and all pages are unknown.
+ * slots are free then, and all pages are unknown. Orders for the dead process may still be in the
+ * socket, with slots that are used for other reads by now. So each order names the process that it
+ * is for, by the number of processes before it.
  */
 #ifndef ENGINE_BACKING_HTTP_FETCH_WIRE_H
 #define ENGINE_BACKING_HTTP_FETCH_WIRE_H
@@ -17,7 +19,7 @@
  * the structures. */
 #define FETCH_PROGRAM  "nbdloop-fetch"
 #define FETCH_SOCKET   3
-#define FETCH_PROTOCOL "protocol-1"
+#define FETCH_PROTOCOL "protocol-2"
 
 /* Transfers at a time. */
 #define FETCH_SLOTS 512
@@ -43,7 +45,8 @@ enum fetch_order_type {
 };
 
 struct fetch_order {
-	uint32_t type; /* enum fetch_order_type */
+	uint32_t type;  /* enum fetch_order_type */
+	uint32_t inner; /* the process that it is for */
 	uint32_t page, slot, length;
 	uint64_t offset;
 };
@@ -53,8 +56,9 @@ enum fetch_answer_type {
 	FETCH_OPENED,    /* `offset` is the size of the page; the text is the validator */
 	FETCH_DATA,      /* the next bytes of `slot`, from `offset` on */
 	FETCH_ENDED,     /* `result` is 0, or -errno with a text; -ESTALE: the page has changed */
-	FETCH_RESTARTED, /* a new inner process begins: FETCH_READY follows. `result` is 0 if the
-			    last one wanted that, and another value if it died */
+	FETCH_RESTARTED, /* a new inner process begins, with the number `slot`, and FETCH_READY
+			    follows. `result` is 0 if the last one wanted that, and another value if
+			    it died */
 };
 
 struct fetch_answer {

@@ -48,7 +48,8 @@ static struct {
 	int socket, event;
 
 	/* The thread's. */
-	bool full; /* the socket takes no order now */
+	bool full;      /* the socket takes no order now */
+	uint32_t inner; /* the process that orders are for */
 	int64_t looked;
 	struct fetch_slot slots[FETCH_SLOTS];
 	struct {
@@ -151,16 +152,16 @@ page_end_late(struct fetch_page *page, struct backing_call *call, int result, in
 
 /* Returns 0; -EAGAIN: not now; or -EPIPE: nbdloop-fetch has ended. */
 static int
-fetcher_send(const struct fetch_order *order, const char *text, size_t length, int fd)
+fetcher_send(struct fetch_order *order, const char *text, size_t length, int fd)
 {
-	struct iovec parts[] = {{(void *)(uintptr_t)order, sizeof(*order)},
-				{(void *)(uintptr_t)text, length}};
+	struct iovec parts[] = {{order, sizeof(*order)}, {(void *)(uintptr_t)text, length}};
 	union {
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
 
+	order->inner = fetcher.inner;
 	if (fd >= 0) {
 		struct cmsghdr *header;
 
@@ -277,7 +278,7 @@ page_send_orders(struct fetch_page *page, int64_t now)
 static int
 page_forget(struct fetch_page *page)
 {
-	const struct fetch_order order = {.type = FETCH_CLOSE, .page = page->id};
+	struct fetch_order order = {.type = FETCH_CLOSE, .page = page->id};
 	int r = page->known ? fetcher_send(&order, NULL, 0, -1) : 0;
 
 	if (r < 0)
@@ -325,7 +326,7 @@ fetcher_look_at_slots(int64_t now, struct fetch_ended *ended)
 {
 	for (uint32_t i = 0; i < FETCH_SLOTS; i++) {
 		struct fetch_slot *slot = &fetcher.slots[i];
-		const struct fetch_order order = {.type = FETCH_CANCEL, .slot = i};
+		struct fetch_order order = {.type = FETCH_CANCEL, .slot = i};
 		int result;
 
 		if (!slot->call || !slot->page ||
@@ -476,6 +477,7 @@ fetcher_take_end(struct fetch_slot *slot, size_t length, int64_t now, struct fet
 static void
 fetcher_take_restart(void)
 {
+	fetcher.inner = fetcher.message.answer.slot;
 	if (fetcher.message.answer.result != 0)
 		log_warning(FETCH_PROGRAM " died, and was started again");
 	for (unsigned int i = 0; i < FETCH_SLOTS; i++) {
@@ -618,6 +620,7 @@ fetcher_begin(char **error)
 	}
 	thread_condition_init(&fetcher.opened);
 	fetcher.over = fetcher.lost = fetcher.woken = false;
+	fetcher.inner = 0;
 	memset(fetcher.slots, 0, sizeof(fetcher.slots));
 	r = thread_start(&fetcher_life.thread, fetcher_run, NULL);
 	if (r == 0)

@@ -23,7 +23,8 @@ def order():
     message = s.recv(1 << 16)
     if not message:
         os._exit(0)
-    return struct.unpack("=IIIIQ", message[:24])
+    kind, _, page, slot, length, _, offset = struct.unpack("=IIIIIIQ", message[:32])
+    return kind, page, slot, length, offset
 
 
 def wait():

@@ -33,9 +33,9 @@
 /* The longest pause before a new inner process, in seconds. */
 #define PAUSE_MAX 8
 
-/* Takes the orders that have come. Returns false when the engine has gone. */
+/* Takes the orders that have come for this process. Returns false when the engine has gone. */
 static bool
-fetch_take_orders(void)
+fetch_take_orders(uint32_t number)
 {
 	static struct {
 		struct fetch_order order;
@@ -63,6 +63,8 @@ fetch_take_orders(void)
 		if (passed && passed->cmsg_type == SCM_RIGHTS &&
 		    passed->cmsg_len == CMSG_LEN(sizeof(int)))
 			memcpy(&fd, CMSG_DATA(passed), sizeof(fd));
+		if (message.order.inner != number)
+			continue;
 		transfers_order(&message.order, message.text, (size_t)n - sizeof(message.order),
 				fd);
 	}
@@ -76,7 +78,7 @@ fetch_is_same_file(const struct stat *a, const struct stat *b)
 
 /* The inner process. */
 static _Noreturn void
-fetch_run(pid_t outer)
+fetch_run(pid_t outer, uint32_t number)
 {
 	struct stat before = {0}, now = {0};
 	char text[FETCH_TEXT_MAX];
@@ -89,7 +91,7 @@ fetch_run(pid_t outer)
 	if (transfers_begin(FETCH_SOCKET) < 0)
 		_exit(1);
 	transfers_answer(&(struct fetch_answer){.type = FETCH_READY}, text, strlen(text));
-	while (fetch_take_orders()) {
+	while (fetch_take_orders(number)) {
 		/* Landlock allows the file that was there, and not one that has replaced it. */
 		if (stat(_PATH_RESCONF, &now) == 0 && !fetch_is_same_file(&before, &now))
 			_exit(STATUS_AGAIN);
@@ -111,7 +113,7 @@ fetch_watch(void)
 		int status = 0;
 
 		if (inner == 0)
-			fetch_run(outer);
+			fetch_run(outer, restarted.slot);
 		while (inner > 0 && waitpid(inner, &status, 0) < 0 && errno == EINTR)
 			;
 		if (inner > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
@@ -122,6 +124,7 @@ fetch_watch(void)
 			sleep(pause);
 			pause = pause < PAUSE_MAX ? pause * 2 : PAUSE_MAX;
 		}
+		restarted.slot++;
 		if (send(FETCH_SOCKET, &restarted, sizeof(restarted), MSG_NOSIGNAL) < 0)
 			_exit(0);
 	}
