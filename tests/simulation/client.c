@@ -494,7 +494,7 @@ client_leave_alone(struct client *client)
 	bool owed;
 
 	/* What it has not read would make it a reset. */
-	if (network_has_orphans() || network_is_readable(client->socket))
+	if (network_is_readable(client->socket))
 		return false;
 	trace("says goodbye, and takes none of %u answers", client->in_flight);
 	owed = network_await_end(client->socket, scheduler_now() + ANSWER_LIMIT) &&
@@ -530,7 +530,7 @@ client_say_goodbye(struct client *client)
 	if (chance_once_in(2))
 		scheduler_sleep_to_turn(scheduler_now() + SECOND);
 	r = network_send(client->socket, bytes, size);
-	if (r < 0 || (client_plan.alone && chance_once_in(2) && client_leave_alone(client)) ||
+	if (r < 0 || (client->alone && chance_once_in(2) && client_leave_alone(client)) ||
 	    chance_once_in(4))
 		return -EPIPE;
 	trace("says goodbye, and waits for %u answers", client->in_flight);

@@ -378,6 +378,7 @@ client_connect(struct client *client)
 	client->life = client_plan.life;
 	client->disconnected = client_plan.disconnected;
 	client_choose_snapshot(client);
+	client->alone = client_plan.alone && !network_has_orphans();
 	client->socket = network_connect(client_plan.address, client->number);
 	process = process_latest();
 	if (!client->socket) {

@@ -43,6 +43,7 @@ struct client {
 	bool twin;         /* it is connected to the second export of the image */
 	const char *other; /* the export of the other image to which it is connected; NULL: none */
 	unsigned int disconnected; /* of the plan, when it connected */
+	bool alone;                /* nobody else has changed the image since it connected */
 	enum replies replies;
 	uint16_t facts;          /* transmission flags */
 	unsigned int checkpoint; /* whose bitmap it has chosen, if `has_bitmap` */
