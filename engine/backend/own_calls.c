@@ -58,13 +58,15 @@ own_calls_ended(struct backing_call *call, int result)
 {
 	struct ioctx *ctx = call->owner;
 	struct own_calls *state = ctx->backend_state;
+	struct backing_call *before = atomic_load_explicit(&state->ended, memory_order_relaxed);
 
 	call->result = result;
 	atomic_fetch_add(&ctx->telling, 1);
-	call->next = atomic_load_explicit(&state->ended, memory_order_relaxed);
-	while (!atomic_compare_exchange_weak(&state->ended, &call->next, call))
-		;
-	if (!call->next)
+	/* Once it is in the list, the call is the context's. */
+	do
+		call->next = before;
+	while (!atomic_compare_exchange_weak(&state->ended, &before, call));
+	if (!before)
 		eventfd_write(ctx->inbox_event, 1);
 	atomic_fetch_sub(&ctx->telling, 1);
 }
