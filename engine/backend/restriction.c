@@ -63,7 +63,7 @@ restriction_set(struct io_uring *uring)
 		all[count++].register_op = restriction_registrations[i];
 	}
 	all[count].opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED;
-	all[count++].sqe_flags = IOSQE_FIXED_FILE | IOSQE_ASYNC;
+	all[count++].sqe_flags = IOSQE_FIXED_FILE | IOSQE_ASYNC | IOSQE_CQE_SKIP_SUCCESS;
 	return restriction_register(uring, IORING_REGISTER_RESTRICTIONS, all, count);
 }
 

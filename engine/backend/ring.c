@@ -323,7 +323,7 @@ memory_released(struct ring *ring, uint64_t user_data)
 }
 
 /* Takes one completion at a time, because done() may queue more on this ring. */
-static void
+void
 ring_complete_all(struct ring *ring)
 {
 	struct io_uring_cqe *cqe;
@@ -358,21 +358,43 @@ ring_run(struct ring *ring, unsigned int min)
 	return r < 0 && !ring_is_harmless(r) ? r : 0;
 }
 
+struct completion *
+ring_completion(const struct io_uring_cqe *cqe)
+{
+	return cqe->user_data & NOBODYS ? NULL : io_uring_cqe_get_data(cqe);
+}
+
 int
-ring_run_for(struct ring *ring, int timeout_ms)
+ring_enter_for(struct ring *ring, int timeout_ms)
 {
 	struct __kernel_timespec timeout = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
 	struct io_uring_cqe *cqe;
 	int r;
 
-	if (timeout_ms < 0)
-		return ring_run(ring, 1);
+	/* SQEs that are still set aside can't complete, so do not wait for them. */
 	if (!ring_take_aside(ring) || timeout_ms == 0)
 		r = io_uring_submit_and_get_events(&ring->uring);
+	else if (timeout_ms < 0)
+		r = io_uring_submit_and_wait(&ring->uring, ring->in_flight > 0);
 	else
 		r = io_uring_submit_and_wait_timeout(&ring->uring, &cqe, 1, &timeout, NULL);
-	ring_complete_all(ring);
 	return r < 0 && r != -ETIME && !ring_is_harmless(r) ? r : 0;
+}
+
+int
+ring_run_for(struct ring *ring, int timeout_ms)
+{
+	int r = ring_enter_for(ring, timeout_ms);
+
+	ring_complete_all(ring);
+	return r;
+}
+
+bool
+ring_tells_all(const struct ring *ring)
+{
+	return !ring->aside && io_uring_sq_ready(&ring->uring) == 0 &&
+	       !(IO_URING_READ_ONCE(*ring->uring.sq.kflags) & IORING_SQ_CQ_OVERFLOW);
 }
 
 bool

@@ -124,6 +124,21 @@ ring_run(struct ring *ring, unsigned int min);
 int
 ring_run_for(struct ring *ring, int timeout_ms);
 
+/* The operation that a completion queue entry belongs to; NULL: it is none of ours. */
+struct completion *
+ring_completion(const struct io_uring_cqe *cqe);
+
+/* The two parts of ring_run_for(): the first submits and waits, the second calls done(). */
+int
+ring_enter_for(struct ring *ring, int timeout_ms);
+void
+ring_complete_all(struct ring *ring);
+
+/* Returns whether the kernel has taken all SQEs, and all results that it has told since are in the
+ * completion queue. */
+bool
+ring_tells_all(const struct ring *ring);
+
 /* Returns whether the operation that was queued with this completion has its result, which is then
  * in *result, and which the next run will pass to done(). */
 bool

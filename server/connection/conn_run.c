@@ -377,13 +377,27 @@ conn_run_end(struct conn *conn)
 	conn_run_free(conn);
 }
 
+/* Returns whether nothing waits for the end of a send of replies. Only over unix sockets: over TCP,
+ * a socket often has no room, and the count of requests under way would be wrong. */
+static bool
+conn_run_may_be_quiet(const struct conn *conn)
+{
+	return conn->life == CONN_SERVES && !conn->paused && !conn->queue.hungry.first &&
+	       !conn->transport.tls && !conn->transport.kernel_tls &&
+	       conn->identity->kind == IDENTITY_UNIX;
+}
+
 void
 conn_run_settle(struct conn *conn)
 {
 	if (conn->queue.hungry.first)
 		dispatch_feed(conn);
 	if (outbox_has_work(&conn->outbox, &conn->transport))
-		outbox_work(&conn->outbox, &conn->transport);
+		outbox_work(&conn->outbox, &conn->transport, conn_run_may_be_quiet(conn));
+	/* Since the send began, in this turn or in an earlier one, something came to wait for its
+	 * end. */
+	if (conn->outbox.quiet && (conn->outbox.ready.first || !conn_run_may_be_quiet(conn)))
+		conn->worker->hurried = true;
 	if (conn->paused && !conn_is_closing(conn))
 		conn_run_resume(conn);
 	if (__builtin_expect(conn->transport.key_bytes != 0, 0))

@@ -86,8 +86,29 @@ outbox_send_early(struct outbox *outbox, struct transport *transport)
 	transport_send(transport, outbox->parts, 2);
 }
 
+/* Counts the requests as answered now: the end of the send may be noticed late. Much data is not
+ * sent quietly, so that its buffers are free soon. */
 static void
-outbox_send(struct outbox *outbox, struct transport *transport)
+outbox_send_quietly(struct outbox *outbox, struct transport *transport, unsigned int parts)
+{
+	size_t length = 0;
+
+	for (unsigned int i = 0; i < parts; i++)
+		length += outbox->parts[i].iov_len;
+	if (length > OUTBOX_QUIET) {
+		transport_send(transport, outbox->parts, parts);
+		return;
+	}
+	for (struct request *request = outbox->sending; request; request = request->next) {
+		PROBE(replied, request);
+		request_count_answered(request);
+	}
+	outbox->quiet = true;
+	transport_send_quietly(transport, outbox->parts, parts, length);
+}
+
+static void
+outbox_send(struct outbox *outbox, struct transport *transport, bool quietly)
 {
 	unsigned int parts = 0;
 	struct request **link;
@@ -99,6 +120,7 @@ outbox_send(struct outbox *outbox, struct transport *transport)
 
 		if (request->part_count > 0) {
 			parts += holes_gather(request, outbox->parts + parts);
+			quietly = false;
 			continue;
 		}
 		if (request->head_length)
@@ -112,11 +134,16 @@ outbox_send(struct outbox *outbox, struct transport *transport)
 	*link = NULL;
 	if (!outbox->ready.first)
 		request_list_init(&outbox->ready);
-	transport_send(transport, outbox->parts, parts);
+	else
+		quietly = false;
+	if (quietly && parts <= OUTBOX_QUIET_PARTS)
+		outbox_send_quietly(outbox, transport, parts);
+	else
+		transport_send(transport, outbox->parts, parts);
 }
 
 void
-outbox_work(struct outbox *outbox, struct transport *transport)
+outbox_work(struct outbox *outbox, struct transport *transport, bool quietly)
 {
 	if (transport->lost || outbox->unheard) {
 		while (outbox->ready.first) {
@@ -132,7 +159,7 @@ outbox_work(struct outbox *outbox, struct transport *transport)
 	} else if (transport_sends(transport) || outbox->sending) {
 		return;
 	} else if (outbox->ready.first) {
-		outbox_send(outbox, transport);
+		outbox_send(outbox, transport, quietly);
 	} else if (outbox->early) {
 		outbox_send_early(outbox, transport);
 	}
@@ -145,6 +172,12 @@ outbox_sent(struct outbox *outbox, const struct transport *transport)
 
 	if (outbox->early_sending)
 		request_leave(steal_pointer(&outbox->early_sending));
+	for (struct request *request = outbox->sending; outbox->quiet && request; request = next) {
+		next = request->next;
+		request_free(request);
+		outbox->sending = next;
+	}
+	outbox->quiet = false;
 	for (struct request *request = outbox->sending; request; request = next) {
 		next = request->next;
 		if (!transport->lost && !outbox->unheard)

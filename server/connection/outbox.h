@@ -23,11 +23,17 @@
  * rest after it. */
 #define OUTBOX_EARLY ((uint32_t)256 << 10)
 
+/* The most bytes and parts of replies that are sent quietly: their buffers may stay in use until
+ * the next request comes, and among many replies the gain is small. */
+#define OUTBOX_QUIET       ((size_t)128 << 10)
+#define OUTBOX_QUIET_PARTS 32
+
 struct outbox {
 	struct request_list ready;     /* with a reply to send */
 	struct request *sending;       /* list: their replies are in flight */
 	struct request *early;         /* list of reads with early data to send */
 	struct request *early_sending; /* the send in flight has data of it; or NULL */
+	bool quiet;   /* the send in flight is quiet; its requests count as answered */
 	bool unheard; /* no reply can be sent, but waiting changes are carried out: see peer_left()
 		       */
 	uint8_t early_head[NBD_REPLY_DATA_MAX];
@@ -45,9 +51,10 @@ void
 outbox_remove_early(struct outbox *outbox, struct request *request);
 
 /* Starts to send what is ready, unless something is in flight. If nothing can be sent any more,
- * finishes the requests whose replies were ready. */
+ * finishes the requests whose replies were ready. `quietly`: nothing waits for the end of the send,
+ * which may be noticed only when the next request comes. */
 void
-outbox_work(struct outbox *outbox, struct transport *transport);
+outbox_work(struct outbox *outbox, struct transport *transport, bool quietly);
 
 static inline bool
 outbox_has_work(const struct outbox *outbox, const struct transport *transport)

@@ -96,6 +96,17 @@ transport_send(struct transport *transport, struct iovec *parts, unsigned int co
 	transport->way->send(transport);
 }
 
+/* The same, without TLS: `length` bytes in all. See loop_send_quietly(). */
+static inline void
+transport_send_quietly(struct transport *transport, struct iovec *parts, unsigned int count,
+		       size_t length)
+{
+	transport->message.msg_iov = parts;
+	transport->message.msg_iovlen = count;
+	loop_send_quietly(transport->loop, &transport->send_op, transport->fd, &transport->message,
+			  length);
+}
+
 static inline bool
 transport_receives(const struct transport *transport)
 {

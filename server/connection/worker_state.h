@@ -126,7 +126,9 @@ struct worker {
 			   clients */
 	struct conn *throttled, *throttled_last; /* see throttle.h */
 	bool starved;                            /* a connection waits for memory */
-	bool leaving;                            /* a context is to be freed */
+	bool hurried;  /* something waits for the end of a quiet send: the next turn does not sleep
+		       */
+	bool leaving;  /* a context is to be freed */
 	bool unpolled; /* the poll of an event failed, and is to be tried again */
 	bool over;     /* events are not polled any more */
 	bool stopping; /* the worker ends when no connection is left */

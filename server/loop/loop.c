@@ -61,6 +61,24 @@ loop_send(struct loop *loop, struct loop_op *op, int fd, struct msghdr *message)
 }
 
 void
+loop_send_quietly(struct loop *loop, struct loop_op *op, int fd, struct msghdr *message,
+		  size_t length)
+{
+	op->kind = loop->is_quiet ? LOOP_SEND_QUIETLY : LOOP_SEND;
+	op->fd = fd;
+	op->message = message;
+	op->length = length;
+	op->active = true;
+	loop->backend->start(loop, op, true);
+}
+
+bool
+loop_sends_quietly(const struct loop *loop)
+{
+	return loop->quiet != NULL;
+}
+
+void
 loop_poll(struct loop *loop, struct loop_op *op, int fd)
 {
 	op->kind = LOOP_POLL;

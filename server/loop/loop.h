@@ -39,6 +39,19 @@ loop_recv(struct loop *loop, struct loop_op *op, int fd, void *buffer, size_t le
 void
 loop_send(struct loop *loop, struct loop_op *op, int fd, struct msghdr *message);
 
+/*
+ * The same, but if the socket takes all `length` bytes of the message at once, that does not end
+ * the wait of a turn: the completion is called after it, however long it was. So a reply costs no
+ * turn of its own.
+ */
+void
+loop_send_quietly(struct loop *loop, struct loop_op *op, int fd, struct msghdr *message,
+		  size_t length);
+
+/* Returns whether quiet sends have not completed; they may have succeeded. */
+bool
+loop_sends_quietly(const struct loop *loop);
+
 /* Completes once when there is something to read. */
 void
 loop_poll(struct loop *loop, struct loop_op *op, int fd);

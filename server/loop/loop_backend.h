@@ -30,7 +30,9 @@ struct loop_backend {
 
 struct loop {
 	const struct loop_backend *backend;
-	struct ring *ring; /* NULL: epoll */
+	struct ring *ring;     /* NULL: epoll */
+	bool is_quiet;         /* LOOP_SEND_QUIETLY is possible */
+	struct loop_op *quiet; /* list: such sends that have not completed */
 	void *state;
 };
 

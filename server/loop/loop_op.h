@@ -11,9 +11,12 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
+struct loop;
+
 enum loop_kind {
 	LOOP_RECV,
 	LOOP_SEND,
+	LOOP_SEND_QUIETLY,
 	LOOP_POLL,
 };
 
@@ -27,11 +30,13 @@ struct loop_op {
 	bool partly; /* the owner's: the socket takes no MSG_WAITALL */
 
 	/* The loop's. */
+	struct completion failed; /* of a quiet send: the socket did not take all of it at once */
 	enum loop_kind kind;
 	int fd;
 	void *buffer;
 	size_t length;
 	struct msghdr *message;
+	struct loop *loop; /* of a quiet send */
 	bool active;
 	struct loop_op *next;
 };

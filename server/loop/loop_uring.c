@@ -4,6 +4,7 @@
  */
 #include "server/loop/loop_backend.h"
 
+#include "common/container_of.h"
 #include "engine/backend/ring.h"
 
 #include <errno.h>
@@ -34,6 +35,10 @@ uring_loop_init(struct loop *loop, bool spins)
 	}
 	ring_offer_memory(ring);
 	loop->ring = ring;
+	/* Before Linux 6.1, a send that the socket takes in part may fail as if it had taken
+	 * nothing. */
+	loop->is_quiet = ring->uring.flags & IORING_SETUP_DEFER_TASKRUN &&
+			 ring->uring.features & IORING_FEAT_CQE_SKIP;
 	return 0;
 }
 
@@ -46,6 +51,74 @@ uring_loop_fini(struct loop *loop)
 	ring_fini(loop->ring);
 	free(loop->ring);
 }
+
+/* ---- quiet sends
+ *
+ * The kernel tries a send when it takes its SQE. With MSG_DONTWAIT, the result is there after that,
+ * and with IOSQE_CQE_SKIP_SUCCESS, no completion tells that all was sent: so the wait that follows
+ * in the same system call goes on. Whatever the socket does not take at once is told.
+ */
+
+static void
+uring_unlist_quiet(struct loop *loop, const struct loop_op *op)
+{
+	struct loop_op **link = &loop->quiet;
+
+	while (*link && *link != op)
+		link = &(*link)->next;
+	if (*link)
+		*link = op->next;
+}
+
+static void
+uring_quiet_failed(struct completion *completion, int result)
+{
+	struct loop_op *op = container_of(completion, struct loop_op, failed);
+
+	uring_unlist_quiet(op->loop, op);
+	op->completion.done(&op->completion, result);
+}
+
+static void
+uring_prepare_quiet(struct loop *loop, struct loop_op *op, struct io_uring_sqe *sqe)
+{
+	io_uring_prep_sendmsg(sqe, op->fd, op->message, MSG_NOSIGNAL | MSG_WAITALL | MSG_DONTWAIT);
+	sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+	op->failed.done = uring_quiet_failed;
+	op->loop = loop;
+	op->next = loop->quiet;
+	loop->quiet = op;
+}
+
+/* Completes the quiet sends that the kernel was silent about. It comes before other completions, so
+ * that the buffers of replies are free for new requests. */
+static void
+uring_end_quiet(struct loop *loop)
+{
+	struct io_uring *uring = &loop->ring->uring;
+	struct io_uring_cqe *cqe;
+	unsigned int head;
+
+	/* If not, the next turn does it. */
+	if (!ring_tells_all(loop->ring))
+		return;
+	io_uring_for_each_cqe(uring, head, cqe)
+	{
+		struct completion *completion = ring_completion(cqe);
+
+		if (completion && completion->done == uring_quiet_failed)
+			uring_unlist_quiet(loop, container_of(completion, struct loop_op, failed));
+	}
+	while (loop->quiet) {
+		struct loop_op *op = loop->quiet;
+
+		loop->quiet = op->next;
+		loop->ring->in_flight--;
+		op->completion.done(&op->completion, (int)op->length);
+	}
+}
+
+/* ---- */
 
 static void
 uring_start(struct loop *loop, struct loop_op *op, bool all)
@@ -61,9 +134,10 @@ uring_start(struct loop *loop, struct loop_op *op, bool all)
 		io_uring_prep_sendmsg(sqe, op->fd, op->message,
 				      op->partly ? MSG_NOSIGNAL : MSG_NOSIGNAL | MSG_WAITALL);
 		break;
+	case LOOP_SEND_QUIETLY: uring_prepare_quiet(loop, op, sqe); break;
 	case LOOP_POLL: io_uring_prep_poll_add(sqe, op->fd, POLLIN); break;
 	}
-	io_uring_sqe_set_data(sqe, &op->completion);
+	io_uring_sqe_set_data(sqe, op->kind == LOOP_SEND_QUIETLY ? &op->failed : &op->completion);
 }
 
 static void
@@ -102,7 +176,12 @@ uring_waits(struct loop *loop, const struct loop_op *op)
 static int
 uring_turn(struct loop *loop, int timeout_ms)
 {
-	return ring_run_for(loop->ring, timeout_ms);
+	int r = ring_enter_for(loop->ring, timeout_ms);
+
+	if (loop->quiet)
+		uring_end_quiet(loop);
+	ring_complete_all(loop->ring);
+	return r;
 }
 
 static void

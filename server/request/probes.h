@@ -25,7 +25,7 @@
 #endif
 
 /* received: the header was taken from the connection; done: the image has the result; replied: the
- * socket has taken the last byte of the reply. */
+ * socket has taken the last byte of the reply, or takes it now. */
 #define PROBE(name, request)                                                                       \
 	PROBE_RANGE(name, request, (request)->nbd.offset, (request)->nbd.length)
 

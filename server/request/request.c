@@ -95,17 +95,30 @@ request_leave_leader(struct request_queue *queue, struct request *leader)
 	request_give_idle(queue->pool, leader);
 }
 
+static inline void
+request_release(struct request_queue *queue, struct request *request)
+{
+	struct request *leader = request->leader;
+
+	if (request != leader)
+		request_give_idle(queue->pool, request);
+	request_leave_leader(queue, leader);
+}
+
+void
+request_free(struct request *request)
+{
+	request_release(request->queue, request);
+}
+
 void
 request_finish(struct request *request)
 {
 	struct request_queue *queue = request->queue;
-	struct request *leader = request->leader;
 
 	queue->in_flight--;
 	traffic_end(queue->traffic);
-	if (request != leader)
-		request_give_idle(queue->pool, request);
-	request_leave_leader(queue, leader);
+	request_release(queue, request);
 }
 
 void

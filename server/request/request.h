@@ -10,6 +10,7 @@
 #define SERVER_REQUEST_REQUEST_H
 
 #include "server/memory/buffers.h"
+#include "server/request/traffic.h"
 
 #include "common/container_of.h"
 #include "engine/io/helpers.h"
@@ -159,6 +160,17 @@ request_take_buffer(struct request *request, size_t length);
  * of a merged request. */
 void
 request_finish(struct request *request);
+
+/* The two parts of request_finish(): the first counts the request as answered, and its reply may
+ * still be under way; the second frees it. */
+static inline void
+request_count_answered(struct request *request)
+{
+	request->queue->in_flight--;
+	traffic_end(request->queue->traffic);
+}
+void
+request_free(struct request *request);
 
 /* Keeps the request and its buffer until request_leave(), even if it is finished before. */
 void

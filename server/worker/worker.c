@@ -68,6 +68,8 @@ worker_timeout(struct worker *worker)
 {
 	if (worker->busy && worker_contexts_rest(worker))
 		return 0;
+	if (loop_sends_quietly(worker->loop) && (worker->hurried || worker->starved))
+		return 0;
 	if (worker->unpolled)
 		return UNPOLLED_MS;
 	if (!worker->deadlines && !worker->starved)
@@ -194,6 +196,7 @@ worker_turn(struct worker *worker)
 
 	worker->pool.now = 0;
 	r = spin_turn(&worker->spin, worker->loop, worker_timeout(worker));
+	worker->hurried = worker->hurried && loop_sends_quietly(worker->loop);
 	/* After a turn, which may have slept: repeated failures must not keep the processor busy.
 	 */
 	if (unpolled) {

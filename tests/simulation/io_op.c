@@ -53,8 +53,10 @@ static void
 io_op_end(struct io_op *op, long result)
 {
 	struct io_buffer *buffer = op->buffer;
+	const bool whole = result >= 0 && op->iov_count == 0;
 
-	io_ring_post(op->ring, op->sqe.user_data, (int)result);
+	if (!(op->sqe.flags & IOSQE_CQE_SKIP_SUCCESS) || !whole)
+		io_ring_post(op->ring, op->sqe.user_data, (int)result);
 	if (buffer)
 		io_buffer_put(op->ring, buffer);
 	io_op_free(op);
@@ -303,7 +305,7 @@ io_op_prepare(struct io_op *op)
 	struct io_ring *ring = op->ring;
 	struct io_buffer *buffer;
 
-	if (sqe->flags & ~(IOSQE_FIXED_FILE | IOSQE_ASYNC))
+	if (sqe->flags & ~(IOSQE_FIXED_FILE | IOSQE_ASYNC | IOSQE_CQE_SKIP_SUCCESS))
 		trace_fail("an SQE has the flags %u", sqe->flags);
 	if (sqe->opcode == IORING_OP_NOP || sqe->opcode == IORING_OP_ASYNC_CANCEL)
 		return 0;
@@ -346,6 +348,12 @@ io_op_begin_socket(struct io_op *op)
 {
 	if (op->sqe.opcode != IORING_OP_POLL_ADD)
 		io_op_copy_message(op);
+	if (op->sqe.msg_flags & MSG_DONTWAIT) {
+		const bool over = io_op_try_socket(op);
+
+		io_op_end(op, over || op->result ? op->result : -EAGAIN);
+		return;
+	}
 	/* What is ready is mostly taken at once, without a wait. */
 	if (!chance_once_in(4) && io_op_try(op))
 		io_op_end(op, op->result);

@@ -226,6 +226,7 @@ io_ring_show(struct io_ring *ring, struct io_uring *uring)
 	uring->cq.ring_entries = ring->completions;
 	uring->cq.ring_mask = ring->completions - 1;
 	uring->flags = ring->flags;
+	uring->features = io_ring_mood.defers ? IORING_FEAT_CQE_SKIP : 0;
 }
 
 CALL(int, io_uring_queue_init_params, unsigned int entries, struct io_uring *uring,

@@ -8,6 +8,7 @@
 #include "tests/lib/suite.h"
 #include "tests/unit/log_capture.h"
 
+#include "common/clock.h"
 #include "engine/backend/choice.h"
 
 #include <check.h>
@@ -185,6 +186,109 @@ START_TEST(send_that_must_wait_goes_on_when_there_is_room)
 	ck_assert_mem_eq(bytes, seen, length);
 	while (noted.op.active)
 		loop_turn(loop, 1);
+	free(bytes);
+	free(seen);
+	end();
+}
+END_TEST
+
+/* A ring does not wake for it; epoll does. */
+START_TEST(quiet_send_does_not_end_the_wait)
+{
+	struct noted in = NOTED, out = NOTED;
+	struct iovec iov = {(char *)"hello", 5};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	char byte, bytes[5];
+	uint64_t begun;
+
+	begin(_i);
+	loop_recv(loop, &in.op, ends[0], &byte, 1, false);
+	loop_send_quietly(loop, &out.op, ends[0], &message, 5);
+	begun = clock_ns(CLOCK_MONOTONIC);
+	ck_assert_int_eq(loop_turn(loop, 30), 0);
+	if (loop->is_quiet)
+		ck_assert_uint_ge(clock_ns(CLOCK_MONOTONIC) - begun, 29000000);
+	turn_until_done(&out);
+	ck_assert_int_eq(out.result, 5);
+	ck_assert(!loop_sends_quietly(loop));
+	ck_assert_uint_eq(in.count, 0);
+	ck_assert_int_eq(recv(ends[1], bytes, 5, MSG_DONTWAIT), 5);
+	ck_assert_mem_eq(bytes, "hello", 5);
+	loop_cancel(loop, &in.op);
+	turn_until_done(&in);
+	end();
+}
+END_TEST
+
+START_TEST(quiet_send_completes_before_what_came_meanwhile)
+{
+	struct noted in = NOTED, out = NOTED;
+	struct iovec iov = {(char *)"hello", 5};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+	char byte;
+
+	begin(_i);
+	loop_send_quietly(loop, &out.op, ends[0], &message, 5);
+	ck_assert_int_eq(write(ends[1], "x", 1), 1);
+	loop_recv(loop, &in.op, ends[0], &byte, 1, false);
+	while (in.op.active)
+		ck_assert_int_eq(loop_turn(loop, 1000), 0);
+	turn_until_done(&out);
+	ck_assert_int_eq(in.result, 1);
+	ck_assert_int_eq(out.result, 5);
+	end();
+}
+END_TEST
+
+START_TEST(quiet_send_to_one_who_is_gone_is_an_error)
+{
+	struct noted noted = NOTED;
+	struct iovec iov = {(char *)"hello", 5};
+	struct msghdr message = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	begin(_i);
+	close(ends[1]);
+	ends[1] = -1;
+	loop_send_quietly(loop, &noted.op, ends[0], &message, 5);
+	turn_until_done(&noted);
+	ck_assert_int_eq(noted.result, -EPIPE);
+	ck_assert(!loop_sends_quietly(loop));
+	end();
+}
+END_TEST
+
+/* The wait ends at once, and the result is what the socket has taken. */
+START_TEST(quiet_send_that_does_not_fit_tells_how_much_was_sent)
+{
+	struct noted noted = NOTED;
+	size_t length = 4 << 20, sent, received = 0;
+	char *bytes = malloc(length), *seen = malloc(length);
+	struct iovec iov[2] = {{bytes, 5}, {bytes + 5, length - 5}};
+	struct msghdr message = {.msg_iov = iov, .msg_iovlen = 2};
+	ssize_t n;
+
+	begin(_i);
+	for (size_t i = 0; i < length; i++)
+		bytes[i] = (char)(i * 7 >> 3);
+	loop_send_quietly(loop, &noted.op, ends[0], &message, length);
+	turn_until_done(&noted);
+	ck_assert_int_gt(noted.result, 0);
+	sent = (size_t)noted.result;
+	ck_assert_uint_lt(sent, length);
+	/* Now it takes nothing. */
+	if (loop->is_quiet) {
+		noted.count = 0;
+		iov[0] = (struct iovec){bytes + sent, length - sent};
+		message.msg_iovlen = 1;
+		loop_send_quietly(loop, &noted.op, ends[0], &message, length - sent);
+		turn_until_done(&noted);
+		ck_assert_int_eq(noted.result, -EAGAIN);
+	}
+	while ((n = recv(ends[1], seen + received, length - received, MSG_DONTWAIT)) > 0)
+		received += (size_t)n;
+	ck_assert_uint_eq(received, sent);
+	ck_assert_mem_eq(bytes, seen, received);
+	ck_assert(!loop_sends_quietly(loop));
 	free(bytes);
 	free(seen);
 	end();
@@ -404,6 +508,10 @@ main(void)
 		ON_BOTH(recv_tells_the_end),
 		ON_BOTH(send_to_one_who_is_gone_is_an_error_and_no_signal),
 		ON_BOTH(send_that_must_wait_goes_on_when_there_is_room),
+		ON_BOTH(quiet_send_does_not_end_the_wait),
+		ON_BOTH(quiet_send_completes_before_what_came_meanwhile),
+		ON_BOTH(quiet_send_to_one_who_is_gone_is_an_error),
+		ON_BOTH(quiet_send_that_does_not_fit_tells_how_much_was_sent),
 		ON_BOTH(both_directions_of_a_socket_wait_at_once),
 		ON_BOTH(cancelled_operation_completes),
 		ON_BOTH(poll_completes_when_there_is_something_to_read),
