@@ -98,8 +98,8 @@ class Devices:
         )
         if not self.bench.settings.vm:
             report.add("Not run: only with `--vm`.", "")
-        elif self.failure:
-            report.add(self.failure, "")
+        elif not self.rows:
+            report.add(self.failure or "**Not measured**: the run was interrupted.", "")
         else:
             report.add(*table_make(self.rows, self.cached), "")
             for size, name in PLOTS.items():
