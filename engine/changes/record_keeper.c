@@ -117,11 +117,13 @@ keeper_lose_track(struct checkpoints *set, const char *what, int err)
 	snprintf(reason, sizeof(reason), "%s%s%s", what, err ? ": " : "",
 		 err ? strerror(-err) : "");
 	checkpoint_list_set_unknown(set, reason);
-	atomic_store(&set->kept, false);
 	log_error("%s: the changes since the checkpoints of %s are unknown from now on: %s: take "
 		  "a full backup; clients are not affected",
 		  set->file, set->image->backing.path, reason);
 	keeper_give_up(set, reason);
+	/* Only now changes go on without a mark: if the server were killed before, the next one
+	 * would trust the record. */
+	atomic_store(&set->kept, false);
 }
 
 void

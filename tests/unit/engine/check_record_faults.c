@@ -141,6 +141,31 @@ START_TEST(disk_of_the_record_is_full_at_each_call)
 }
 END_TEST
 
+static bool waited;
+
+static void
+look_at_changes(void)
+{
+	waited = atomic_load(&set->kept);
+}
+
+/* If the server is killed before that, the next one trusts the record. */
+START_TEST(changes_wait_until_the_record_is_marked_as_untrusted)
+{
+	begin_test();
+	open_set();
+	begin(0);
+	change(IO_WRITE, 0, 1);
+	record_error = EIO;
+	at_header = look_at_changes;
+	recorder_tick(set);
+	ck_assert(waited);
+	ck_assert(!atomic_load(&set->kept));
+	expect_unknown("could not be written");
+	end_test();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -149,6 +174,7 @@ main(void)
 		{.test = server_is_killed_at_each_call},
 		{.test = power_fails_at_each_call, .last = 5},
 		{.test = disk_of_the_record_is_full_at_each_call},
+		{.test = changes_wait_until_the_record_is_marked_as_untrusted},
 		{0},
 	};
 

@@ -39,6 +39,7 @@ bool first_header_only;
 void (*at_sync)(void);
 void (*at_record_sync)(void);
 void (*at_block)(void);
+void (*at_header)(void);
 
 /* ---- the run of the kernel */
 
@@ -170,6 +171,8 @@ pwrite(int fd, const void *bytes, size_t size, off_t offset)
 
 	if (at_block && is_record(fd) && offset >= (off_t)RECORD_BLOCKS_AT)
 		steal_pointer (&at_block)();
+	if (at_header && is_record(fd) && offset < (off_t)RECORD_BLOCKS_AT)
+		steal_pointer (&at_header)();
 	if (is_record(fd)) {
 		if (meet_fault(fd))
 			return -1;

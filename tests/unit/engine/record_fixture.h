@@ -59,10 +59,12 @@ extern int header_error;       /* the same for its headers */
 extern bool first_header_only; /* .. for one of them */
 extern int record_error;       /* errno of the record's next sync */
 
-/* Called by each sync of the image, by each of the record, and by the next write of marks. */
+/* Called by each sync of the image, by each of the record, by the next write of marks, and by the
+ * next one of a header. */
 extern void (*at_sync)(void);
 extern void (*at_record_sync)(void);
 extern void (*at_block)(void);
+extern void (*at_header)(void);
 
 /* An image, and no record. */
 void
