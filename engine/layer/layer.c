@@ -462,7 +462,8 @@ layer_check_base(const struct layer_wish *wish, const char *layer,
 		return error_set(error, -ENOTSUP, "%s: its base %s has other granules", layer,
 				 path);
 	/* A commit changes it, and lets it grow. */
-	if (!below && header->state == LAYER_COMMITTING && (uint64_t)size == header->size)
+	if (!below && header->state == LAYER_COMMITTING && (uint64_t)size > header->base_size &&
+	    (uint64_t)size <= header->size)
 		return 0;
 	if (!below && (uint64_t)size != header->base_size)
 		return chain_changed(wish, error, layer, path, "its size is another one");
