@@ -128,6 +128,12 @@ expect_log 'rbd:pool/image: temporary=on is not possible: it is only for files a
 must_fail nbdkit loop dir="$dir" temporary=on
 grep -q 'temporary=on is for file=' "$dir/refused.log" || fail "dir=: $(cat "$dir/refused.log")"
 
+# A device that the kernel writes to may change under the clone.
+attach_loop "$base"
+refuse_nbdloopd 1 -U "$dir/sock" --temporary "$base"
+expect_log "temporary clone: its base $base may change: .*loop"
+detach_loop "$loop_device"
+
 # A full directory fails the write, names itself, and spoils nothing else.
 mount_at "$dir/small" -t tmpfs -o size=1M tmpfs
 full()
