@@ -33,7 +33,7 @@ for verb in $verbs; do
 	case $verb in
 	attach)
 		wanted="bandwidth-limit ceph-conf ceph-keyring ceph-user cluster-timeout connections dead-timeout iops-limit direct-io engine fenced find force help nooverlap offset page-cache partscan poll read-only sector-size
-			server show sizelimit swap threads timeout tls tls-certificates tls-hostname tls-psk tls-verify-peer"
+			scratch server show sizelimit swap temporary threads timeout tls tls-certificates tls-hostname tls-psk tls-verify-peer"
 		;;
 	backup) wanted="bitmap connections expire export force format freeze help incremental json keep keep-daily keep-weekly metrics next-bitmap scratch scratch-size state timeout verify" ;;
 	check) wanted="help timeout" ;;
