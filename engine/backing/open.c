@@ -8,6 +8,10 @@
 #include "engine/image_config.h"
 #include "engine/layer/layer_backing.h"
 
+#include "common/error.h"
+
+#include <errno.h>
+
 /* A file is the last one. */
 static const struct backing_kind *const kinds[] = {&backing_rbd, &backing_http, &backing_file};
 
@@ -46,6 +50,12 @@ backing_open_temporary(struct backing *backing, int dirfd, const char *path, uns
 	struct backing base;
 	int r;
 
+	/* It may be a default, which is not only for the images that it suits. */
+	if (!image_kind_is_path(path) && !(flags & BACKING_BENEATH))
+		return error_set(error, -EOPNOTSUPP,
+				 "%s: temporary=on is not possible: it is only for %s", path,
+				 image_kind_file.all);
+
 	below.temporary = TRISTATE_OFF;
 	r = backing_open(&base, dirfd, path, flags | BACKING_READ_ONLY, &below, error);
 	return r < 0 ? r : layer_backing_put_temporary(backing, &base, config, error);
@@ -60,8 +70,7 @@ backing_open(struct backing *backing, int dirfd, const char *path, unsigned int 
 	int r;
 
 	/* A reader has nothing to throw away. */
-	if (config->temporary == TRISTATE_ON && facts == &image_kind_file &&
-	    !(flags & BACKING_READ_ONLY))
+	if (config->temporary == TRISTATE_ON && !(flags & BACKING_READ_ONLY))
 		return backing_open_temporary(backing, dirfd, path, flags, config, error);
 	r = backing_kind_of(facts)->open(backing, dirfd, path, flags, config, error);
 	if (r < 0 || facts != &image_kind_file)

@@ -23,9 +23,18 @@
 
 /* .state of a temporary clone. */
 struct temporary {
-	struct backing base; /* .layers NULL: they are the clone's */
-	char identity[64];   /* .identity */
+	struct backing base;    /* .layers NULL: they are the clone's */
+	struct layer_hold hold; /* of a raw base; a layer holds its own */
+	char identity[64];      /* .identity */
 };
+
+static void
+temporary_free(struct temporary *temporary)
+{
+	layer_hold_end(&temporary->hold, temporary->base.fd);
+	backing_close(&temporary->base);
+	free(temporary);
+}
 
 static void
 layer_close(struct backing *backing)
@@ -34,8 +43,7 @@ layer_close(struct backing *backing)
 
 	layers_close(steal_pointer(&backing->layers));
 	if (temporary)
-		backing_close(&temporary->base);
-	free(temporary);
+		temporary_free(temporary);
 	backing_file.close(backing);
 }
 
@@ -56,6 +64,9 @@ layer_look(const struct backing *backing, struct backing_look *look)
 	look->size = layer_size(backing);
 	if (!look->trouble[0])
 		layers_look(backing->layers, look->trouble, sizeof(look->trouble));
+	if (!look->trouble[0] && temporary)
+		layer_hold_look(&temporary->hold, temporary->base.fd, temporary->base.path,
+				look->trouble, sizeof(look->trouble));
 }
 
 /* Temporary clones have the device and inode of their base. */
@@ -359,19 +370,26 @@ temporary_take_layers(struct backing *backing, struct backing *base, uint64_t si
 	return r;
 }
 
-/* Locks the base, and makes a clone on it. On failure, the caller closes the backing if it has
+/* Holds the base, and makes a clone on it. On failure, the caller closes the backing if it has
  * .state. */
 static int
 temporary_make(struct backing *backing, struct temporary *temporary,
 	       const struct image_config *config, char **error)
 {
-	static const struct lock_part whole = {0, UINT64_MAX};
 	struct backing *base = &temporary->base;
+	const struct layer_wish wish = {
+		.path = base->path,
+		.force = config->force == TRISTATE_ON,
+		.lock = config->lock,
+	};
 	char *CLEANUP_FREE directory =
 		scratch_directory(config->scratch, base->fd, base->block_device);
 	int64_t end;
-	int r = directory ? base->kind->lock(base, config, &whole, false, false, error) : -ENOMEM;
+	int r = directory ? 0 : -ENOMEM;
 
+	if (r == 0 && !base->layers)
+		r = layer_hold_begin(&temporary->hold, base->fd, true, "temporary clone",
+				     base->path, &wish, error);
 	if (r < 0)
 		return r;
 	end = backing_size(base);
@@ -410,11 +428,9 @@ layer_backing_put_temporary(struct backing *backing, struct backing *base,
 	r = temporary_make(backing, temporary, config, error);
 	if (r == 0)
 		return 0;
-	if (backing->state) {
+	if (backing->state)
 		backing_close(backing);
-	} else {
-		backing_close(&temporary->base);
-		free(temporary);
-	}
+	else
+		temporary_free(temporary);
 	return r;
 }

@@ -53,6 +53,7 @@ rebase_open_base(struct rebase *rebase, char **error)
 	const struct layer_wish wish = {
 		.path = rebase->base,
 		.base_path = rebase->wish->base_path,
+		.lock = LOCK_AUTO,
 	};
 	char *CLEANUP_FREE path = NULL;
 	int r = rebase_check_self(rebase, error);

@@ -510,6 +510,7 @@ layer_repair(const struct layer_wish *wish, char **error)
 		.base_path = wish->base_path,
 		.force = true,
 		.changed_base = true,
+		.lock = LOCK_AUTO,
 		.commit = true,
 	};
 	int CLEANUP_CLOSE fd = layer_open_alone(wish->path, error);

@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
+static const char *const clone_choices[] = {"off", "connection", "client", NULL};
+
 static void
 export_config_fini(struct export_config *export)
 {
@@ -161,6 +163,8 @@ config_copy_defaults(struct export_config *to, const struct export_config *from)
 	int r = image_config_copy(&to->image, &from->image);
 
 	to->read_only = from->read_only;
+	to->clone = from->clone;
+	to->clones = from->clones;
 	if (r == 0)
 		r = config_copy_text(&to->description, from->description);
 	if (r == 0)
@@ -307,6 +311,32 @@ check_http(const struct server_config *config, char **error)
 	return r;
 }
 
+bool
+config_makes_clones(const struct export_config *export)
+{
+	return export->clone != CLONE_OFF || export->image.temporary == TRISTATE_ON;
+}
+
+static int
+check_clones(const struct server_config *config, const struct export_config *export, char **error)
+{
+	const char *why = NULL;
+
+	if (export->clone == CLONE_OFF)
+		return 0;
+	if (export->read_only == TRISTATE_ON)
+		why = "read-only=on: nothing would be written to the clones";
+	else if (export->changes && strcmp(export->changes, "none") != 0)
+		why = "changes=FILE: clones and their checkpoints are thrown away";
+	else if (config->swap == TRISTATE_ON)
+		why = "--swap: a clone needs new memory for its map";
+	else if (!image_kind_is_path(export->file))
+		why = "this image: temporary clones are only for files and block devices";
+	return why ? error_set(error, -EINVAL, "export \"%s\": clone=%s is not possible with %s",
+			       export->name, clone_choices[export->clone], why)
+		   : 0;
+}
+
 /* Defaults may be for only some of the exports. */
 static int
 check_images(struct server_config *config, char **error)
@@ -362,6 +392,8 @@ config_check(struct server_config *config, unsigned int proofs, char **error)
 			return error_set(error, r, "export \"%s\": %s", export->name, reason);
 		if (r == 0)
 			r = read_limits(export, error);
+		if (r == 0)
+			r = check_clones(config, export, error);
 	}
 	if (r == 0)
 		r = check_images(config, error);
@@ -405,7 +437,7 @@ config_visit_differences(const struct server_config *a, const struct server_conf
 #define LIMIT(scope_, name_) EXPORT(limit_options[scope_].name_)
 
 /* Room for the rows of an export and of its image, and for the one that ends them. */
-#define EXPORT_ROWS_MAX 40
+#define EXPORT_ROWS_MAX 48
 
 static const char *const tls_choices[] = {"auto", "off", "allow", "require", NULL};
 static const char *const logs[] = {"stderr", "syslog", NULL};
@@ -733,6 +765,24 @@ static const struct option_row own_rows[] = {
 		.initial = "auto",
 		.alone = "on",
 		.help = "do not let clients write",
+	},
+	{
+		.name = "clone",
+		.type = OPTION_CHOICE,
+		.field = EXPORT(clone),
+		.initial = "off",
+		.choices = clone_choices,
+		.arg = "off|connection|client",
+		.help = "give each connection or client a temporary clone of its own",
+	},
+	{
+		.name = "clones-limit",
+		.type = OPTION_UINT,
+		.field = EXPORT(clones),
+		.initial = "100",
+		.max = 1000000,
+		.arg = "N",
+		.help = "maximum number of clones at once; 0 means no limit",
 	},
 	{
 		.name = "allow",

@@ -34,6 +34,12 @@ enum tls_choice {
 	TLS_CHOICE_REQUIRE,
 };
 
+enum clone_choice {
+	CLONE_OFF,
+	CLONE_CONNECTION, /* each connection gets a temporary clone of the image */
+	CLONE_CLIENT,     /* each client does: all connections whose identity has the same rule */
+};
+
 /* The options of limits, as users wrote them. */
 struct limit_options {
 	char *rates[LIMIT_KINDS]; /* NULL: not given */
@@ -47,6 +53,8 @@ struct export_config {
 	char *description;         /* NULL: none */
 	char *changes;             /* NULL: the usual place, see export_image.c */
 	unsigned int read_only;    /* enum tristate; off: it must be writable */
+	unsigned int clone;        /* enum clone_choice */
+	unsigned int clones;       /* the most at once; 0: no limit */
 	char *allow, *allow_write; /* NULL: not given */
 	struct access *access;     /* the rules of both; NULL: none, or not read yet */
 	struct limit_options limit_options[LIMIT_SCOPES];
@@ -141,6 +149,10 @@ config_copy_followed(struct export_config *to, const struct export_config *from)
 int
 config_add_export(struct server_config *config, const char *name, struct export_config **added,
 		  char **error);
+
+/* Returns whether temporary clones are made of the image. */
+bool
+config_makes_clones(const struct export_config *export);
 
 /* Frees an export's configuration, which is in no list, or NULL. */
 void

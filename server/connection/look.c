@@ -9,20 +9,31 @@
 #include "common/container_of.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Seconds that a client waits; a whole one at least. */
 #define LIMIT 2
 
 static void
+look_discard(struct look *look)
+{
+	free(look->owner);
+	free(look);
+}
+
+static void
 look_delivered(struct worker *worker, struct worker_message *message)
 {
-	struct look *CLEANUP_FREE look = container_of(message, struct look, message);
+	struct look *look = container_of(message, struct look, message);
+	struct conn *conn = look->conn;
+	void (*go_on)(struct conn * conn) = look->go_on;
 
 	worker->looks--;
-	if (!look->conn)
+	look_discard(look);
+	if (!conn)
 		return;
-	look->conn->negotiation->look = NULL;
-	look->go_on(look->conn);
+	conn->negotiation->look = NULL;
+	go_on(conn);
 }
 
 bool
@@ -44,8 +55,11 @@ look_begin(struct conn *conn, void (*go_on)(struct conn *conn))
 		.go_on = go_on,
 		.limit = clock_seconds(CLOCK_MONOTONIC) + LIMIT,
 	};
-	if (worker->config->look(worker->config->exports, look) < 0) {
-		free(look);
+	if (applicant->owner)
+		look->owner = strdup(applicant->owner);
+	if ((applicant->owner && !look->owner) ||
+	    worker->config->look(worker->config->exports, look) < 0) {
+		look_discard(look);
 		return false;
 	}
 	worker->looks++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A look at the image of an export that a client wants to choose: its file may have another size by
- * now, and clients are told the present one. The exports look, on a thread of their own, since the
- * file system may let them wait; meanwhile the client's handshake waits, but not for long. Only the
- * worker's thread calls these functions.
+ * now, and clients are told the present one; or a clone is made for the client. The exports look,
+ * on a thread of their own, since the file system may let them wait; meanwhile the client's
+ * handshake waits, but not for long. Only the worker's thread calls these functions.
  */
 #ifndef SERVER_CONNECTION_LOOK_H
 #define SERVER_CONNECTION_LOOK_H
@@ -21,6 +21,7 @@ struct look {
 	struct worker *worker;
 	struct export *export; /* the exports hold it until they post the message */
 	struct look *next;     /* the exports' */
+	char *owner;           /* a clone is to be made for this client; NULL: none */
 
 	/* The worker's own. */
 	struct conn *conn; /* NULL: it waits no longer */

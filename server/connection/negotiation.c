@@ -17,6 +17,7 @@ negotiation_free(struct conn_negotiation *negotiation)
 	if (!negotiation)
 		return;
 	free(negotiation->applicant.refused);
+	free(negotiation->applicant.rule);
 	free(negotiation);
 }
 

@@ -58,10 +58,19 @@ struct export
 	 * before and after a change. Guarded by the exports' mutex. */
 	unsigned int users, connections;
 	bool reopens;          /* guarded by `changing`: its image can be written to now */
-	struct export *origin; /* the export that this one is a snapshot of; NULL: it is none */
+	struct export *origin; /* the export that this one is a snapshot or a clone of; or NULL */
+	char *owner;           /* of a clone: the client whose it is; NULL: it is none */
 	_Atomic bool ended;    /* a snapshot that was removed */
-	time_t expires; /* of a snapshot: when it is removed, CLOCK_BOOTTIME, seconds; 0: never */
+	/* When a snapshot or clone is removed, CLOCK_BOOTTIME, seconds; 0: never. A clone's is
+	 * guarded by the mutex. */
+	time_t expires;
 };
+
+static inline bool
+export_is_snapshot(const struct export *export)
+{
+	return export->origin && !export->owner;
+}
 
 /*
  * An export with the facts that its clients are told, and with the rules that say which clients may
@@ -71,7 +80,8 @@ struct export
  */
 struct offer {
 	struct export *export;
-	struct nbd_export facts; /* its strings belong to the export's configuration */
+	struct nbd_export facts; /* its strings belong to the configuration of the export, or of a
+				    clone's origin */
 	struct access *access;   /* NULL: all clients may read and write */
 	_Atomic unsigned int connections;
 
@@ -95,6 +105,11 @@ struct applicant {
 	 * this turn; and the last one that needs no look any more, which may be gone. */
 	struct export *wanted;
 	const struct export *looked_at;
+	/* Whose clones it gets: by its rule, or, with a number of its own, by the connection. */
+	char *rule;
+	uint64_t number;    /* 0: none yet */
+	char by_number[32]; /* as text */
+	const char *owner;  /* with .wanted: of the clone that has to be made; NULL: none has */
 };
 
 static inline struct offer *

@@ -27,7 +27,9 @@ disconnection_run(struct worker *worker, void *data)
 		if (conn_is_lost(conn) || !rules_match(&disconnection->rules, conn->identity))
 			continue;
 		if (disconnection->export &&
-		    (!conn->offer || strcmp(conn->offer->facts.name, disconnection->export) != 0))
+		    (!conn->offer ||
+		     (strcmp(conn->offer->facts.name, disconnection->export) != 0 &&
+		      strcmp(conn->offer->export->config->name, disconnection->export) != 0)))
 			continue;
 		atomic_fetch_add_explicit(&disconnection->ended, 1, memory_order_relaxed);
 		/* A client that does not read its replies must not delay the end. */

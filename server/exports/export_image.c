@@ -346,17 +346,18 @@ export_check_writable(const struct export *export, char **error)
 			 export->config->file, status.read_only_reason);
 }
 
-/* changing held. */
-static int
+int
 export_open(struct exports *exports, struct export *export, char **error)
 {
 	const struct export_config *config = export->config;
-	unsigned int flags = config->read_only == TRISTATE_ON ? BACKING_READ_ONLY : 0;
-	int r = image_open(AT_FDCWD, config->file, flags, &config->image, &export->image, error);
+	/* Only its clones are written to. */
+	const bool reads = config->read_only == TRISTATE_ON || config->clone != CLONE_OFF;
+	int r = image_open(AT_FDCWD, config->file, reads ? BACKING_READ_ONLY : 0, &config->image,
+			   &export->image, error);
 
-	if (r == 0)
+	if (r == 0 && config->clone == CLONE_OFF)
 		r = export_check_writable(export, error);
-	if (r == 0)
+	if (r == 0 && !export->origin)
 		r = export_begin_limits(export);
 	if (r < 0)
 		return r;
@@ -389,7 +390,7 @@ exports_open(struct exports *exports, struct export_config *config, char **error
 	export->exports = exports;
 	export->config = config;
 	r = sandbox_admits(config->file, error);
-	if (r == 0 && config->image.temporary == TRISTATE_ON && config->image.scratch)
+	if (r == 0 && config_makes_clones(config) && config->image.scratch)
 		r = sandbox_admits(config->image.scratch, error);
 	if (r == 0)
 		r = export_open(exports, export, error);

@@ -17,6 +17,11 @@ struct exports;
 int
 exports_open(struct exports *exports, struct export_config *config, char **error);
 
+/* changing held. Opens and locks the image of an export that is not offered yet, and the record of
+ * its checkpoints. 0, or -errno with *error a sentence (caller frees). */
+int
+export_open(struct exports *exports, struct export *export, char **error);
+
 /* changing held. Adopts the size that the export's image has now, logs that, and offers it to new
  * clients. `shrunk`: it was smaller meanwhile. 0, or -ENOMEM: it is not offered. */
 int

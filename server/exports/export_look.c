@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "server/exports/export_look.h"
 
+#include "server/exports/clones.h"
 #include "server/exports/export_image.h"
 #include "server/exports/exports.h"
 #include "server/connection/look.h"
@@ -124,6 +125,18 @@ look_next(struct looks *looks, struct look **look)
 	return some;
 }
 
+static void
+look_make_clone(struct exports *exports, const struct look *look)
+{
+	if (!look_begin_change(exports)) {
+		log_warning("export \"%s\": no clone for %s: another change is under way",
+			    look->export->config->name, look->owner);
+		return;
+	}
+	clones_make(exports, look->export, look->owner);
+	exports_end_change(exports);
+}
+
 static void *
 looks_run(void *data)
 {
@@ -137,7 +150,12 @@ looks_run(void *data)
 			exports_visit(exports, NULL, exports_look_again, exports);
 			continue;
 		}
-		image_look(look->export->image, false, &seen);
+		if (look->owner) {
+			look_make_clone(exports, look);
+			seen.resized = false;
+		} else {
+			image_look(look->export->image, false, &seen);
+		}
 		if (seen.resized && look_begin_change(exports)) {
 			export_adopt_size(exports, look->export, false);
 			exports_end_change(exports);

@@ -2,6 +2,7 @@
 #include "server/exports/export_source.h"
 
 #include "server/access/access.h"
+#include "server/exports/clones.h"
 #include "server/exports/export_clients.h"
 #include "server/exports/exports.h"
 
@@ -45,7 +46,7 @@ applicant_nth(const struct applicant *applicant, size_t n)
 {
 	struct offer *offer = applicant->exports->listed;
 
-	while (offer && (!applicant_may_use(applicant, offer) || n-- > 0))
+	while (offer && (offer->export->owner || !applicant_may_use(applicant, offer) || n-- > 0))
 		offer = offer->next;
 	return offer;
 }
@@ -75,6 +76,9 @@ applicant_pick(const struct applicant *applicant, const char *name, size_t lengt
 	struct offer **at = exports_find(applicant->exports, name, length);
 	struct offer *only = applicant_only(applicant);
 
+	/* Clones are found by their origins. */
+	if (at && (*at)->export->owner)
+		at = NULL;
 	if (at && applicant_may_use(applicant, *at))
 		return *at;
 	/* An only export is the default export, whatever its name is: the only one that the client
@@ -93,11 +97,41 @@ applicant_pick(const struct applicant *applicant, const char *name, size_t lengt
 static bool
 applicant_must_wait(struct applicant *applicant, struct export *export)
 {
+	applicant->owner = NULL;
 	if (!applicant->exports->looks || applicant->looked_at == export || export->origin ||
 	    !image_is_looked_at(export->image))
 		return false;
 	applicant->wanted = export;
 	return true;
+}
+
+/* mutex held. The client's clone of an export that has clones, else the offer; or NULL with the
+ * refusal: it has none yet, or can't have one. */
+static const struct offer *
+applicant_find_clone(struct applicant *applicant, const struct offer *offer,
+		     struct nbd_refusal *refusal)
+{
+	struct export *export = offer->export;
+	const char *owner = clones_owner(applicant, export);
+	const struct offer *clone;
+
+	if (!owner && export->config->clone == CLONE_OFF) {
+		refusal->later = applicant_must_wait(applicant, export);
+		return refusal->later ? NULL : offer;
+	}
+	clone = owner ? clones_find(applicant->exports, export, owner) : NULL;
+	if (clone)
+		return clone;
+	if (!owner || !applicant->exports->looks || applicant->looked_at == export) {
+		*refusal = (struct nbd_refusal){
+			NBD_REP_ERR_POLICY,
+			"there is no clone for you; the log of the server says why", false};
+		return NULL;
+	}
+	applicant->wanted = export;
+	applicant->owner = owner;
+	refusal->later = true;
+	return NULL;
 }
 
 /*
@@ -111,14 +145,20 @@ applicant_find(void *data, const char *name, size_t length, struct nbd_refusal *
 	struct exports *exports = applicant->exports;
 	const struct offer *offer, *refused = NULL;
 	char *CLEANUP_FREE what = NULL;
+	bool picked;
 
 	applicant->was_refused = false;
+	/* It is another one after TLS has begun. */
+	free(applicant->rule);
+	applicant->rule = identity_rule(applicant->identity);
 	pthread_mutex_lock(&exports->mutex);
 	offer = applicant_pick(applicant, name, length, &refused);
-	refusal->later = offer && applicant_must_wait(applicant, offer->export);
+	picked = offer != NULL;
+	if (offer)
+		offer = applicant_find_clone(applicant, offer, refusal);
 	if (refused && asprintf(&what, "the export \"%s\"", refused->facts.name) < 0)
 		what = NULL;
-	if (!offer && exports->listed && !applicant_nth(applicant, 0)) {
+	if (!picked && exports->listed && !applicant_nth(applicant, 0)) {
 		*refusal = (struct nbd_refusal){NBD_REP_ERR_POLICY,
 						"the rules of this server let you use no export",
 						false};
@@ -128,7 +168,7 @@ applicant_find(void *data, const char *name, size_t length, struct nbd_refusal *
 	pthread_mutex_unlock(&exports->mutex);
 	if (what)
 		applicant_log_refusal(applicant, what);
-	return offer && !refusal->later ? &offer->facts : NULL;
+	return offer ? &offer->facts : NULL;
 }
 
 static const struct nbd_export *
@@ -224,6 +264,8 @@ applicant_take_place(struct applicant *applicant, const struct offer *wanted, co
 	if (r < 0)
 		return r;
 	offer->export->connections++;
+	if (offer->export->owner)
+		offer->export->expires = 0;
 	atomic_fetch_add_explicit(&offer->connections, 1, memory_order_relaxed);
 	return 0;
 }

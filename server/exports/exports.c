@@ -6,6 +6,7 @@
 #include "server/connection/worker_contexts.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/event.h"
 #include "common/log.h"
@@ -39,8 +40,8 @@ exports_find(struct exports *exports, const char *name, size_t length)
 {
 	struct offer **at = &exports->listed;
 
-	while (*at && (strlen((*at)->facts.name) != length ||
-		       memcmp((*at)->facts.name, name, length) != 0))
+	while (*at && (strlen((*at)->export->config->name) != length ||
+		       memcmp((*at)->export->config->name, name, length) != 0))
 		at = &(*at)->next;
 	return *at ? at : NULL;
 }
@@ -93,7 +94,8 @@ offer_set_facts(struct nbd_export *facts, const struct export *export)
 	struct image *image = export->image;
 
 	*facts = (struct nbd_export){
-		.name = export->config->name,
+		/* Clients know a clone by the name of its origin. */
+		.name = (export->owner ? export->origin : export)->config->name,
 		.description = export->config->description,
 		.size = image_size(image),
 		.min_block = image_min_block(image),
@@ -103,6 +105,9 @@ offer_set_facts(struct nbd_export *facts, const struct export *export)
 			 NBD_FLAG_SEND_FAST_ZERO | NBD_FLAG_CAN_MULTI_CONN,
 		.allocation = image_has_holes(image),
 	};
+	/* Another connection gets another clone. */
+	if (export->owner && export->origin->config->clone == CLONE_CONNECTION)
+		facts->flags &= (uint16_t)~NBD_FLAG_CAN_MULTI_CONN;
 	if (!image_writable(image))
 		facts->flags |= NBD_FLAG_READ_ONLY;
 	if (image_discards(image))
@@ -195,7 +200,7 @@ exports_retire(struct exports *exports, const struct export *export)
 			at = &offer->next;
 			continue;
 		}
-		if (one->origin)
+		if (export_is_snapshot(one))
 			atomic_store(&one->ended, true);
 		*at = offer->next;
 		offer->next = exports->retired;
@@ -248,6 +253,7 @@ export_free(struct exports *exports, struct export *export)
 		export_put(exports, export->origin);
 	export_end_limits(export);
 	free(export->traffic);
+	free(export->owner);
 	export_config_free(export->config);
 	free(export);
 }
@@ -353,6 +359,15 @@ offers_free(struct offer *offer)
 	}
 }
 
+/* mutex held. The clone of a connection is thrown away with it: exports_expire(). */
+static void
+export_end_clone(struct export *export)
+{
+	if (export->owner && export->connections == 0 &&
+	    export->origin->config->clone == CLONE_CONNECTION)
+		export->expires = clock_seconds(CLOCK_BOOTTIME);
+}
+
 void
 exports_left(struct exports *exports, struct offer *offer, struct export_client *client)
 {
@@ -361,8 +376,9 @@ exports_left(struct exports *exports, struct offer *offer, struct export_client 
 	pthread_mutex_lock(&exports->mutex);
 	export_leave(offer->export, client);
 	offer->export->connections--;
+	export_end_clone(offer->export);
 	unused = atomic_fetch_sub_explicit(&offer->connections, 1, memory_order_relaxed) == 1 &&
-		 exports->retired;
+		 (exports->retired || offer->export->owner);
 	pthread_mutex_unlock(&exports->mutex);
 	if (unused)
 		exports->wake(exports->data);
@@ -471,7 +487,7 @@ exports_take(struct exports *exports, const char *name, unsigned int *count)
 	for (const struct offer *offer = exports->listed; visited && offer; offer = offer->next) {
 		struct export *export = offer->export;
 
-		if (name && strcmp(name, offer->facts.name) != 0)
+		if (name && strcmp(name, export->config->name) != 0)
 			continue;
 		export->users++;
 		visited[(*count)++] = (struct visited){.export = export,
@@ -533,7 +549,7 @@ offers_snapshot_connections(const struct offer *offer)
 	unsigned int count = 0;
 
 	for (; offer; offer = offer->next) {
-		if (offer->export->origin)
+		if (export_is_snapshot(offer->export))
 			count += atomic_load_explicit(&offer->connections, memory_order_relaxed);
 	}
 	return count;
@@ -633,7 +649,7 @@ exports_may_be_left(struct exports *exports)
 static bool
 offers_have_snapshot(const struct offer *offer)
 {
-	while (offer && !offer->export->origin)
+	while (offer && !export_is_snapshot(offer->export))
 		offer = offer->next;
 	return offer != NULL;
 }

@@ -37,8 +37,9 @@ struct exports {
 	struct offer *retired;    /* older offers, and those of removed exports */
 	pthread_cond_t forgotten; /* all workers have forgotten a retired offer */
 	struct closing *closing;
-	struct export_config defaults; /* only its rules and limits */
-	bool over;                     /* no other client has to wait any more */
+	uint64_t connections_with_clones; /* so far: clones.c's */
+	struct export_config defaults;    /* only its rules and limits */
+	bool over;                        /* no other client has to wait any more */
 
 	struct looks *looks; /* of export_look.c; NULL: nobody looks */
 	_Atomic bool reload; /* see exports_want_reload(), in export_look.h */

@@ -55,7 +55,7 @@ write_connection(struct json *json, const struct conn *conn, unsigned int thread
 	identity_visit(conn->identity, write_rule, json);
 	json_array_end(json);
 	json_put_string(json, "tls", conn->security[0] ? conn->security : NULL);
-	json_put_string(json, "export", conn->offer ? conn->offer->facts.name : NULL);
+	json_put_string(json, "export", conn->offer ? conn->offer->export->config->name : NULL);
 	json_put_bool(json, "read_only", conn->queue.session.flags & NBD_FLAG_READ_ONLY);
 	json_put_uint(json, "thread", thread);
 	json_put_string(json, "counts_as", conn->client ? conn->client->rule : NULL);
@@ -211,6 +211,7 @@ status_write_export(void *data, const struct visited *visited)
 	for (unsigned int scope = 0; scope < LIMIT_SCOPES; scope++)
 		limits_put_json(json, scope, &visited->limits[scope]);
 	snapshot_put_status(json, export, writer->socket);
+	json_put_string(json, "clone_of", export->owner ? export->origin->config->name : NULL);
 	write_traffic(json, export);
 	write_checkpoints(json, export->checkpoints);
 	json_image(json, status.path, &status);

@@ -296,7 +296,9 @@ snapshot_retire_expired(struct exports *exports, time_t now)
 
 		if (!export->expires || export->expires > now)
 			continue;
-		log_info("snapshot \"%s\": removed at the end of its time", offer->facts.name);
+		if (export_is_snapshot(export))
+			log_info("snapshot \"%s\": removed at the end of its time",
+				 offer->facts.name);
 		exports_retire(exports, export);
 		return true;
 	}
@@ -369,7 +371,7 @@ snapshot_put_status(struct json *json, const struct export *export, const char *
 	struct snapshot_facts facts;
 	time_t left;
 
-	if (!export->origin)
+	if (!export_is_snapshot(export))
 		return;
 	snapshot_facts(export->image, &facts);
 	left = export->expires ? export->expires - clock_seconds(CLOCK_BOOTTIME) : 0;

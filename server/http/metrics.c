@@ -54,7 +54,7 @@ copy_figures(struct gathered *gathered, struct metric_figures *figures,
 		.connections = visited->connections,
 	};
 	memcpy(figures->limits, visited->limits, sizeof(figures->limits));
-	if (export->origin)
+	if (export_is_snapshot(export))
 		figures->snapshot_of = copy_name(gathered, export->origin->config->name);
 	while (checkpoints_at(export->checkpoints, figures->checkpoints, &facts))
 		figures->checkpoints++;

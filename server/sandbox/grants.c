@@ -158,7 +158,7 @@ grants_visit_export(const struct export_config *export, grant_visit *visit, void
 	}
 	if (r == 0 && changes && strcmp(changes, "none") != 0)
 		r = visit_file(changes, GRANT_CHANGE, visit, data);
-	if (r == 0 && export->image.temporary == TRISTATE_ON && export->image.scratch)
+	if (r == 0 && config_makes_clones(export) && export->image.scratch)
 		r = visit(data, export->image.scratch, GRANT_CHANGE);
 	return r;
 }

@@ -184,6 +184,7 @@ run_layer(const struct verb_call *call, GError **error)
 		.base_path = options->base_path,
 		.force = options->force,
 		.changed_base = options->force,
+		.lock = LOCK_AUTO,
 	};
 
 	if (g_str_equal(action, "info"))

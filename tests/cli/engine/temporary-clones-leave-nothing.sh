@@ -122,8 +122,17 @@ refuse_nbdloopd 1 -U "$dir/sock" --temporary --scratch="$dir/nowhere" "$base"
 expect_log "no file can be made in $dir/nowhere: No such file or directory; scratch=DIR names"
 refuse_nbdloopd 1 -U "$dir/sock" --temporary --changes="$dir/record" "$base"
 expect_log 'a temporary clone is thrown away at the end, and its checkpoints with it'
+# A default must not be without effect: clients would write to the image itself.
+refuse_nbdloopd 1 -U "$dir/sock" --temporary rbd:pool/image
+expect_log 'rbd:pool/image: temporary=on is not possible: it is only for files and block devices'
 must_fail nbdkit loop dir="$dir" temporary=on
 grep -q 'temporary=on is for file=' "$dir/refused.log" || fail "dir=: $(cat "$dir/refused.log")"
+
+# A device that the kernel writes to may change under the clone.
+attach_loop "$base"
+refuse_nbdloopd 1 -U "$dir/sock" --temporary "$base"
+expect_log "temporary clone: its base $base may change: .*loop"
+detach_loop "$loop_device"
 
 # A full directory fails the write, names itself, and spoils nothing else.
 mount_at "$dir/small" -t tmpfs -o size=1M tmpfs

@@ -141,7 +141,7 @@ killed_at() # SYSTEM-CALL NUMBER COMMAND...: returns whether it was killed there
 # Every call at the beginning, and then some.
 next_number()
 {
-	number=$((number + (number > 4 ? RANDOM % number + 1 : 1)))
+	number=$((number + (number > 3 ? number / 2 + RANDOM % number : 1)))
 }
 
 kills() # LAYER DISK FRESH AGAIN COMMAND...

@@ -36,15 +36,15 @@
 
 /* ---- the kernel, which notes what is done to two files */
 
-enum call_kind {
-	CALL_WRITE,
-	CALL_PUNCH,
-	CALL_RESIZE,
-	CALL_SYNC,
+enum noted_kind {
+	NOTED_WRITE,
+	NOTED_PUNCH,
+	NOTED_RESIZE,
+	NOTED_SYNC,
 };
 
 static struct call {
-	enum call_kind kind;
+	enum noted_kind kind;
 	unsigned int file;
 	uint64_t offset, length;
 	unsigned char *bytes;
@@ -76,7 +76,7 @@ boot_clocks(int64_t *now, int64_t *age)
 }
 
 static void
-note_call(int fd, enum call_kind kind, uint64_t offset, uint64_t length, const void *bytes)
+note_call(int fd, enum noted_kind kind, uint64_t offset, uint64_t length, const void *bytes)
 {
 	struct call call = {.kind = kind, .offset = offset, .length = length};
 	struct stat st;
@@ -102,7 +102,7 @@ pwrite(int fd, const void *bytes, size_t size, off_t offset)
 	ssize_t n = syscall(SYS_pwrite64, fd, bytes, size, offset);
 
 	if (n > 0)
-		note_call(fd, CALL_WRITE, (uint64_t)offset, (uint64_t)n, bytes);
+		note_call(fd, NOTED_WRITE, (uint64_t)offset, (uint64_t)n, bytes);
 	return n;
 }
 
@@ -112,7 +112,7 @@ fallocate(int fd, int mode, off_t offset, off_t length)
 	int r = (int)syscall(SYS_fallocate, fd, mode, offset, length);
 
 	if (r == 0 && mode & FALLOC_FL_PUNCH_HOLE)
-		note_call(fd, CALL_PUNCH, (uint64_t)offset, (uint64_t)length, NULL);
+		note_call(fd, NOTED_PUNCH, (uint64_t)offset, (uint64_t)length, NULL);
 	return r;
 }
 
@@ -122,7 +122,7 @@ ftruncate(int fd, off_t size)
 	int r = (int)syscall(SYS_ftruncate, fd, size);
 
 	if (r == 0)
-		note_call(fd, CALL_RESIZE, 0, (uint64_t)size, NULL);
+		note_call(fd, NOTED_RESIZE, 0, (uint64_t)size, NULL);
 	return r;
 }
 
@@ -130,7 +130,7 @@ ftruncate(int fd, off_t size)
 int
 fsync(int fd)
 {
-	note_call(fd, CALL_SYNC, 0, 0, NULL);
+	note_call(fd, NOTED_SYNC, 0, 0, NULL);
 	return 0;
 }
 
@@ -191,20 +191,20 @@ write_file(const char *path, const unsigned char *bytes, uint64_t size)
 static void
 replay(const struct call *call, unsigned char *bytes, uint64_t *size, bool partly)
 {
-	if (call->kind == CALL_RESIZE && (!partly || draw(2)))
+	if (call->kind == NOTED_RESIZE && (!partly || draw(2)))
 		*size = call->length;
-	if (call->kind == CALL_RESIZE || call->kind == CALL_SYNC)
+	if (call->kind == NOTED_RESIZE || call->kind == NOTED_SYNC)
 		return;
 	for (uint64_t at = call->offset; at < call->offset + call->length;) {
 		const uint64_t rest = call->offset + call->length - at;
 		const uint64_t length = rest < SECTOR - at % SECTOR ? rest : SECTOR - at % SECTOR;
 
 		if (!partly || draw(2)) {
-			if (call->kind == CALL_PUNCH)
+			if (call->kind == NOTED_PUNCH)
 				memset(bytes + at, 0, length);
 			else
 				memcpy(bytes + at, call->bytes + (at - call->offset), length);
-			if (call->kind == CALL_WRITE && at + length > *size)
+			if (call->kind == NOTED_WRITE && at + length > *size)
 				*size = at + length;
 		}
 		at += length;
@@ -224,7 +224,7 @@ cut_file(unsigned int number, unsigned int count)
 
 	memcpy(bytes, file->bytes, FILE_MAX);
 	for (unsigned int i = 0; i < count; i++) {
-		if (calls[i].file == number && calls[i].kind == CALL_SYNC) {
+		if (calls[i].file == number && calls[i].kind == NOTED_SYNC) {
 			synced = i + 1;
 			times[1] = calls[i].modified;
 		}
@@ -265,7 +265,7 @@ make_raw(const char *path, uint64_t size, unsigned int kind)
 static struct layers *
 open_layer(int fd)
 {
-	const struct layer_wish wish = {.path = layer_path};
+	const struct layer_wish wish = {.path = layer_path, .lock = LOCK_AUTO};
 	struct layers *layers = NULL;
 
 	free(error);
@@ -280,7 +280,7 @@ open_layer(int fd)
 static void
 fill_layer(const char *path)
 {
-	const struct layer_wish wish = {.path = path};
+	const struct layer_wish wish = {.path = path, .lock = LOCK_AUTO};
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	struct layers *layers;
 
@@ -343,7 +343,7 @@ static const struct layer_watch watch = {step, NULL};
 static int
 run_flatten(void)
 {
-	const struct layer_wish wish = {.path = layer_path};
+	const struct layer_wish wish = {.path = layer_path, .lock = LOCK_AUTO};
 	uint64_t moved;
 
 	return layer_rebase(&wish, NULL, &watch, &moved, &error);
@@ -352,7 +352,7 @@ run_flatten(void)
 static int
 run_rebase(void)
 {
-	const struct layer_wish wish = {.path = layer_path};
+	const struct layer_wish wish = {.path = layer_path, .lock = LOCK_AUTO};
 	uint64_t moved;
 
 	return layer_rebase(&wish, other_path, &watch, &moved, &error);
@@ -361,7 +361,7 @@ run_rebase(void)
 static int
 run_commit(void)
 {
-	const struct layer_wish wish = {.path = layer_path};
+	const struct layer_wish wish = {.path = layer_path, .lock = LOCK_AUTO};
 	uint64_t moved;
 
 	return layer_commit(&wish, &watch, &moved, &error);
@@ -471,6 +471,24 @@ START_TEST(command_that_is_interrupted_leaves_the_disk_to_servers)
 }
 END_TEST
 
+/* The layer stands on `below`, which would stand on the layer. */
+START_TEST(layer_does_not_come_below_itself)
+{
+	const struct layer_wish wish = {.path = below_path, .lock = LOCK_AUTO};
+	const struct layer_wish forced = {.path = below_path, .lock = LOCK_AUTO, .force = true};
+	uint64_t moved;
+
+	make_all(&commands[1]);
+	ck_assert_int_eq(layer_seal(layer_path, &error), 0);
+	ck_assert_int_lt(layer_rebase(&wish, layer_path, &watch, &moved, &error), 0);
+	free(error);
+	ck_assert_int_lt(layer_rebase(&forced, layer_path, &watch, &moved, &error), 0);
+	free(error);
+	ck_assert_int_lt(layer_rebase(&forced, below_path, &watch, &moved, &error), 0);
+	expect_disk(false);
+}
+END_TEST
+
 /* ---- what no writer leaves */
 
 /* Writes a block of the stable map that has these granules in its first word. */
@@ -494,7 +512,7 @@ put_block(uint64_t generation, uint64_t word)
 static uint64_t
 expect_finding(const char *text)
 {
-	const struct layer_wish wish = {.path = layer_path};
+	const struct layer_wish wish = {.path = layer_path, .lock = LOCK_AUTO};
 	struct layer_report *report = NULL;
 	uint64_t held;
 
@@ -559,6 +577,7 @@ main(void)
 		{.name = "layer commands", .begin = begin, .end = end, .seconds = 120},
 		{.test = power_cut_at_any_call_loses_no_byte, .last = 3 * COMMANDS},
 		{.test = command_that_is_interrupted_leaves_the_disk_to_servers, .last = COMMANDS},
+		{.test = layer_does_not_come_below_itself},
 		{.test = report_finds_maps_that_no_writer_leaves},
 		{0},
 	};

@@ -12,7 +12,7 @@ options_of_help()
 nbdloopd --help >"$dir/help" || fail "nbdloopd --help fails"
 wanted=$(printf '%s\n' address allow allow-write bandwidth-limit base-ca base-path base-timeout ceph-conf ceph-fence ceph-keyring ceph-lock ceph-user changed-base changes check-config cluster-timeout config connections-limit control depth description direct-io discard drain-limit engine export fd fd-from fork \
 	client-bandwidth-limit client-connections-limit client-iops-limit force handshake-limit help http http-token include iops-limit list lock log max-connections memory notify-fd offset page-cache pid-file poll poll-max-us port \
-	read-only run sandbox sandbox-path scratch sector-size sizelimit socket-activation stuck-limit swap temporary threads tls tls-certificates tls-kernel tls-priority tls-psk \
+	clone clones-limit read-only run sandbox sandbox-path scratch sector-size sizelimit socket-activation stuck-limit swap temporary threads tls tls-certificates tls-kernel tls-priority tls-psk \
 	tls-verify-peer unix user version vsock | sort)
 expect_equal "options" "$wanted" "$(options_of_help)"
 expect_equal "what --version says" 2 "$(nbdloopd --version | sed -n 1p | wc -w)"
