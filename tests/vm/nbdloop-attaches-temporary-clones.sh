@@ -98,10 +98,10 @@ nbdloop_detach "$device"
 unchanged
 
 # Refused.
-nbdloop_refuses '--temporary is not possible with --read-only' attach --temporary --read-only "$image"
-nbdloop_refuses '--temporary is not possible with --nooverlap' attach --temporary --nooverlap "$image"
-nbdloop_refuses '--scratch is for --temporary' attach --scratch="$dir" "$image"
-nbdloop_refuses '--temporary is for images' attach --temporary nbd://localhost/
+usage_status=2 nbdloop_refuses '--temporary is not possible with --read-only' attach --temporary --read-only "$image"
+usage_status=2 nbdloop_refuses '--temporary is not possible with --nooverlap' attach --temporary --nooverlap "$image"
+usage_status=2 nbdloop_refuses '--scratch is for --temporary' attach --scratch="$dir" "$image"
+usage_status=2 nbdloop_refuses '--temporary is for images' attach --temporary nbd://localhost/
 
 # A layer, by the path that the guard holds; and a temporary clone of it.
 quietly nbdloop clone "$image" "$dir/vm.layer"
